@@ -8,6 +8,7 @@
 #include <initializer_list>
 #include <iterator>
 #include <limits>
+#include <ranges>
 
 namespace rankmesh::c {
 
@@ -137,12 +138,7 @@ void write_text(std::string_view text, char* out, std::size_t size, std::size_t*
 
 std::vector<std::string_view> names_of(std::string_view text) {
     auto names = std::vector<std::string_view>{};
-    if (text.empty()) return names;
-    for (auto begin = std::size_t{0}; begin <= text.size();) {
-        const auto end = std::min(text.find(',', begin), text.size());
-        names.push_back(text.substr(begin, end - begin));
-        begin = end + 1;
-    }
+    for (const auto name : std::views::split(text, ',')) names.emplace_back(name.begin(), name.end());
     return names;
 }
 

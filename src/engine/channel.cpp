@@ -43,8 +43,11 @@ std::vector<int> first_ranks(int size) {
     return ranks;
 }
 
-bool contains(const std::vector<int>& ranks, int rank) {
-    return std::ranges::find(ranks, rank) != ranks.end();
+bool contains(const std::vector<int>& ranks, int rank) { return position_of(ranks, rank) >= 0; }
+
+int position_of(const std::vector<int>& ranks, int rank) {
+    const auto found = std::ranges::find(ranks, rank);
+    return found == ranks.end() ? -1 : static_cast<int>(found - ranks.begin());
 }
 
 std::string to_string(const Call& call, const Ranks* ranks) {
@@ -90,11 +93,7 @@ std::string with_coordinates(const std::vector<int>& ranks, const Mesh& mesh,
     const auto more = ranks.size() - std::min(ranks.size(), most_named);
     auto text = more > 0 ? cat(ranks_text(ranks), ": ") : std::string(ranks.size() == 1 ? "rank " : "ranks ");
     for (std::size_t i = 0; i < ranks.size() - more; ++i) {
-        auto position = ranks[i];
-        if (placed) {
-            const auto found = std::ranges::find(*placed, position);
-            position = found == placed->end() ? -1 : static_cast<int>(found - placed->begin());
-        }
+        const auto position = placed ? position_of(*placed, ranks[i]) : ranks[i];
         append(text, cat(i > 0 ? ", " : "", ranks[i]));
         if (position >= 0 && mesh.contains(position))
             append(text, cat(" [", to_string(mesh.coord(position)), "]"));

@@ -56,6 +56,17 @@ using Duration = std::chrono::nanoseconds;
 /// 0, 1, ... `size - 1`.
 std::vector<int> first_ranks(int size);
 bool contains(const std::vector<int>& ranks, int rank);
+/// Where a rank stands in a list, -1 if it does not.
+int position_of(const std::vector<int>& ranks, int rank);
+/// What `text` says of each element, with `between` between two.
+std::string joined(const auto& elements, std::string_view between, const auto& text) {
+    auto all = std::string{};
+    for (const auto& each : elements) append(all, cat(all.empty() ? "" : between, text(each)));
+    return all;
+}
+std::string joined(const auto& elements, std::string_view between) {
+    return joined(elements, between, [](const auto& each) { return cat(each); });
+}
 
 /// The ordered world ranks of a group: closed form, through a table where the declaration placed ranks.
 struct Ranks {

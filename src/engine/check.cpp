@@ -64,10 +64,9 @@ std::optional<std::size_t> sum_of(const std::size_t* counts, int size, std::size
 }
 
 std::string listed(const std::size_t* counts, int size) {
-    auto text = std::string("{");
     constexpr auto most = 16;
-    for (int i = 0; i < size && i < most; ++i) append(text, cat(i > 0 ? ", " : "", counts[i]));
-    return cat(text, size > most ? ", ..." : "", "}");
+    const auto first = std::span(counts, static_cast<std::size_t>(std::min(size, most)));
+    return cat("{", joined(first, ", "), size > most ? ", ..." : "", "}");
 }
 
 [[noreturn, gnu::noinline]] void wrong_sum(const Call& call, const CommunicatorState& state,
@@ -132,18 +131,14 @@ bool has_wrong_length(const Call& call, const Traits& operation, std::size_t n) 
         check_group_rank(call, state, call.argument, preposition(call.operation));
         if (call.operation != Operation::send_recv) return false;
         check_group_rank(call, state, call.source, "from");
-    } else if (operation.counts) {
+    } else {
         if (operation.is_rooted()) {
             check_group_rank(call, state, call.argument, preposition(call.operation));
             if (call.argument != state.rank) return false;  // which has one buffer
         }
-        check_counts(call, state);
-    } else {
-        if (operation.is_rooted()) {
-            check_group_rank(call, state, call.argument, preposition(call.operation));
-            if (call.argument != state.rank) return false;
-        }
-        if (has_wrong_length(call, operation, static_cast<std::size_t>(state.size)))
+        if (operation.counts)
+            check_counts(call, state);
+        else if (has_wrong_length(call, operation, static_cast<std::size_t>(state.size)))
             wrong_length(call, state);
     }
     return true;

@@ -16,6 +16,8 @@
 #include "engine/engines.hpp"
 
 namespace rankmesh {
+
+using detail::cat;
 namespace {
 
 /// The engine for a process that does not name one.
@@ -61,10 +63,10 @@ World World::from_environment(int argc, char** argv, const WorldOptions& options
         if (!engine.create) continue;
         if (engine.name == asked) return engine.create(argc, argv, options);
         names.push_back(engine.name);
-        quoted.push_back(detail::cat("'", engine.name, "'"));
+        quoted.push_back(cat("'", engine.name, "'"));
     }
-    throw UsageError(detail::cat("no engine is named ", detail::in_quotes(asked), did_you_mean(asked, names),
-                                 "; there are ", detail::listed(quoted)));
+    throw UsageError(cat("no engine is named ", detail::in_quotes(asked), did_you_mean(asked, names),
+                         "; there are ", detail::listed(quoted)));
 }
 
 World World::rejoin(const WorldOptions& options) {
@@ -72,8 +74,8 @@ World World::rejoin(const WorldOptions& options) {
     const auto asked = !options.engine.empty() ? options.engine : named ? std::string(named) : "";
     for (const auto& engine : detail::engines())
         if (engine.rejoin && (asked.empty() || engine.name == asked)) return engine.rejoin(options);
-    throw UsageError(detail::cat("no process enters a running world on the engine ", detail::in_quotes(asked),
-                                 "; ", detail::what_grows));
+    throw UsageError(cat("no process enters a running world on the engine ", detail::in_quotes(asked), "; ",
+                         detail::what_grows));
 }
 
 std::optional<Announced> detail::number_in_environment(std::initializer_list<const char*> variables,
@@ -84,8 +86,8 @@ std::optional<Announced> detail::number_in_environment(std::initializer_list<con
         const auto text = std::string_view(given);
         const auto value = number_in(text);
         if (!value || *value < least)
-            throw UsageError(detail::cat(variable, "=", detail::in_quotes(text), " is not a whole number of ",
-                                         least, " or more; set it to one, or unset it"));
+            throw UsageError(cat(variable, "=", detail::in_quotes(text), " is not a whole number of ", least,
+                                 " or more; set it to one, or unset it"));
         return Announced{*value, variable};
     }
     return std::nullopt;
@@ -109,7 +111,7 @@ std::optional<Announced> announced_rank() {
 void check_announced(const std::string& engine, int seen) {
     const auto announced = announced_size();
     if (!announced || announced->value == seen) return;
-    throw UsageError(detail::cat(
+    throw UsageError(cat(
         "the launcher announced ", announced->value, announced->value == 1 ? " process (" : " processes (",
         announced->variable, "), but the engine '", engine, "' sees a world of ", seen,
         "; start with the launcher of that engine, choose another with RANKMESH_ENGINE, or set "

@@ -54,14 +54,10 @@ void in_child() {
     unlock_both();
 }
 
-namespace {
-
-void watch_forks() {
+static void watch_forks() {
     static std::once_flag once;
     std::call_once(once, [] { pthread_atfork(before_fork, unlock_both, in_child); });
 }
-
-}  // namespace
 
 std::mutex& process_mutex() {
     watch_forks();

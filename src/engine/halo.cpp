@@ -5,7 +5,6 @@
 #include <optional>
 #include <vector>
 
-#include <rankmesh/core/text.hpp>
 #include <rankmesh/engine/detail/make_call.hpp>
 
 #include "engine/access.hpp"

@@ -2,7 +2,6 @@
 #include <rankmesh/engine/detail/make_call.hpp>
 
 #include <rankmesh/core/error.hpp>
-#include <rankmesh/core/text.hpp>
 #include <rankmesh/engine/buffers.hpp>
 #include <rankmesh/engine/counts.hpp>
 #include <rankmesh/engine/location.hpp>

@@ -117,7 +117,7 @@ Member::~Member() {
     // A member from operator[] is a view: it is destroyed after every call, also after one that throws.
     if (!state_ || !owner_ || std::uncaught_exceptions() <= exceptions_ || state_->world->is_foreign())
         return;
-    state_->world->log(cat("rank ", state_->world->rank()), "left its member by an exception");
+    state_->world->log("left its member by an exception");
     state_->joining.leave();
     // Peers may also wait in prepare, where no channel exists yet that could tell them.
     const auto deferred = [](const MeshEntry& mesh_entry) {

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include <rankmesh/core/error.hpp>
-#include <rankmesh/core/text.hpp>
 #include <rankmesh/engine/strided.hpp>
 
 namespace rankmesh::detail {

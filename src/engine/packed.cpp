@@ -74,10 +74,10 @@ std::uint32_t Packed::layout() const {
 /// `; the list of this rank: 2 f32, 3 f32`, of the first few.
 std::string Packed::text() const {
     constexpr auto most = std::size_t{16};
-    auto text = std::string("; the list of this rank: ");
-    for (std::size_t i = 0; i < std::min(ins_.size(), most); ++i)
-        append(text, cat(i > 0 ? ", " : "", elements_text(ins_[i].count, ins_[i].dtype, ins_[i].unit)));
-    return ins_.size() > most ? text + ", ..." : text;
+    const auto told = joined(std::span(ins_).first(std::min(ins_.size(), most)), ", ", [](const auto& each) {
+        return elements_text(each.count, each.dtype, each.unit);
+    });
+    return cat("; the list of this rank: ", told, ins_.size() > most ? ", ..." : "");
 }
 
 /// Throws UsageError if a byte would be written twice.

@@ -53,9 +53,4 @@ std::uint64_t PendingBuffers::add(std::span<const Call> calls, int group_rank, c
     return next_++;
 }
 
-void PendingBuffers::remove(std::uint64_t number) noexcept {
-    const auto lock = std::lock_guard(mutex_);
-    entries_.erase(number);
-}
-
 }  // namespace rankmesh::detail

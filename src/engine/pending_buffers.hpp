@@ -37,7 +37,10 @@ public:
 
 private:
     std::uint64_t add(std::span<const Call> calls, int group_rank, const Label& label);
-    void remove(std::uint64_t number) noexcept;
+    void remove(std::uint64_t number) noexcept {
+        const auto lock = std::lock_guard(mutex_);
+        entries_.erase(number);
+    }
 
     struct Range {
         const char* begin;

@@ -5,8 +5,6 @@
 #include <cstring>
 #include <optional>
 
-#include <rankmesh/core/text.hpp>
-
 #include "engine/access.hpp"
 #include "engine/channel.hpp"
 #include "engine/sparse.hpp"

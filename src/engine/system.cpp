@@ -7,8 +7,6 @@
 
 #include <cstdlib>
 
-#include <rankmesh/core/text.hpp>
-
 namespace rankmesh::detail {
 
 std::string random_bytes(std::size_t size) {

@@ -11,12 +11,16 @@
 #include <rankmesh/core/detail/number.hpp>
 #include <rankmesh/core/text.hpp>
 
+#include "engine/access.hpp"
 #include "engine/environment.hpp"
 #include "engine/join/join.hpp"
 #include "engine/record/recorder.hpp"
 #include "engine/timeout.hpp"
 
 namespace rankmesh {
+
+using detail::Access;
+using detail::cat;
 
 namespace {
 
@@ -32,9 +36,8 @@ int signal_named(std::string_view text) {
                                         std::pair{"HUP", SIGHUP}, std::pair{"QUIT", SIGQUIT}})
         if (name == known) return number;
     if (const auto number = detail::number_in(name); number && can_be_caught(*number)) return *number;
-    throw UsageError(
-        detail::cat("RANKMESH_RECORD_SIGNAL=", detail::in_quotes(text),
-                    " is no signal that can be caught; it is USR1, USR2, HUP, QUIT or a number"));
+    throw UsageError(cat("RANKMESH_RECORD_SIGNAL=", detail::in_quotes(text),
+                         " is no signal that can be caught; it is USR1, USR2, HUP, QUIT or a number"));
 }
 
 /// How often records are written while the job runs; 0: never.
@@ -45,11 +48,11 @@ std::chrono::seconds record_pause(const std::string& folder) {
     if (text.ends_with('s')) text.remove_suffix(1);
     const auto number = detail::number_in(text);
     if (!number || *number < 1)
-        throw UsageError(detail::cat("RANKMESH_RECORD_EVERY=", detail::in_quotes(given),
-                                     " is not a whole number of seconds, 1 or more, such as 10s"));
+        throw UsageError(cat("RANKMESH_RECORD_EVERY=", detail::in_quotes(given),
+                             " is not a whole number of seconds, 1 or more, such as 10s"));
     if (folder.empty())
-        throw UsageError(detail::cat("RANKMESH_RECORD_EVERY=", given,
-                                     " has no folder to write to; set RANKMESH_RECORD too"));
+        throw UsageError(
+            cat("RANKMESH_RECORD_EVERY=", given, " has no folder to write to; set RANKMESH_RECORD too"));
     return std::chrono::seconds(*number);
 }
 
@@ -118,9 +121,8 @@ World::World(std::shared_ptr<detail::WorldState> state)
             detail::write_records_every(pause);
     }
     if (state_)
-        state_->log(detail::cat("rank ", state_->rank()),
-                    detail::cat("of ", state_->size(), " on ", state_->engine(), ", on host ", state_->host(),
-                                " as ", state_->local_rank(), " of ", state_->local_size()));
+        state_->log(cat("of ", state_->size(), " on ", state_->engine(), ", on host ", state_->host(), " as ",
+                        state_->local_rank(), " of ", state_->local_size()));
 }
 World::World(World&& other) noexcept
     : state_(std::move(other.state_)),
@@ -139,21 +141,12 @@ World& World::operator=(World&& other) noexcept {
 World::~World() {
     if (state_ && !state_->is_foreign() && state_->size() > 1 && std::uncaught_exceptions() > exceptions_)
         state_->leave(
-            detail::cat("rank ", state_->rank(), " of ", state_->size(), " left its world by an exception"));
+            cat("rank ", state_->rank(), " of ", state_->size(), " left its world by an exception"));
 }
 
-namespace {
-
-detail::WorldState& checked(const std::shared_ptr<detail::WorldState>& state) {
-    if (!state) throw UsageError("this world was moved from");
-    return *state;
-}
-
-}  // namespace
-
-int World::rank() const { return checked(state_).rank(); }
-int World::size() const { return checked(state_).size(); }
-std::string World::engine() const { return checked(state_).engine(); }
+int World::rank() const { return Access::checked_state(*this)->rank(); }
+int World::size() const { return Access::checked_state(*this)->size(); }
+std::string World::engine() const { return Access::checked_state(*this)->engine(); }
 
 Member World::join(const Plan& plan) { return join(plan, std::nullopt); }
 
@@ -162,8 +155,8 @@ Member World::join(const MeshSpec& mesh, const Declaration& options) {
     declaration.mesh = mesh;
     auto wrong = std::optional<UsageError>{};
     if (options.mesh != Declaration{}.mesh)
-        wrong = UsageError(detail::cat("the mesh was given twice, as ", to_string(mesh), " and as ",
-                                       to_string(options.mesh)));
+        wrong = UsageError(
+            cat("the mesh was given twice, as ", to_string(mesh), " and as ", to_string(options.mesh)));
     return join(std::span(&declaration, 1), std::move(wrong));
 }
 
@@ -172,57 +165,56 @@ void World::barrier() {
     all_->on("world").barrier();
 }
 
-void World::write_record(const std::string& path) const { checked(state_).recorder()->write_to(path); }
+void World::write_record(const std::string& path) const {
+    Access::checked_state(*this)->recorder()->write_to(path);
+}
 
-std::string World::host() const { return checked(state_).host(); }
-int World::local_rank() const { return checked(state_).local_rank(); }
-int World::local_size() const { return checked(state_).local_size(); }
+std::string World::host() const { return Access::checked_state(*this)->host(); }
+int World::local_rank() const { return Access::checked_state(*this)->local_rank(); }
+int World::local_size() const { return Access::checked_state(*this)->local_size(); }
 
 World World::sub(const std::vector<int>& ranks) {
-    auto& world = checked(state_);
+    auto& world = *Access::checked_state(*this);
     world.check_listed(ranks, "a world", "sub");
     const auto use = detail::WorldState::Use(world, "sub");
     auto made = detail::recording(world, [&] { return world.sub(ranks); });
     made->record_in(world.recorder(), world.roots_of(ranks));
     made->checked_buffers = world.checked_buffers;
     auto sub = World(std::move(made));
-    world.log(detail::cat("rank ", world.rank()),
-              detail::cat("is rank ", sub.rank(), " of a world of the ranks ", ranks_to_string(ranks)));
+    world.log(cat("is rank ", sub.rank(), " of a world of the ranks ", ranks_to_string(ranks)));
     return sub;
 }
 
 World World::survivors(std::chrono::nanoseconds grace) {
-    auto& world = checked(state_);
+    auto& world = *Access::checked_state(*this);
     if (grace <= std::chrono::nanoseconds::zero())
-        throw UsageError(detail::cat("survivors of a grace of ", detail::to_text(grace),
-                                     " were asked for; it must be positive"));
+        throw UsageError(
+            cat("survivors of a grace of ", detail::to_text(grace), " were asked for; it must be positive"));
     const auto use = detail::WorldState::Use(world, "survivors");
     auto rest = World(detail::recording(world, [&] { return world.survivors(grace); }));
     world.recorder()->renew();
-    world.log(detail::cat("rank ", world.rank()),
-              detail::cat("is rank ", rest.rank(), " of the ", rest.size(), " survivors"));
+    world.log(cat("is rank ", rest.rank(), " of the ", rest.size(), " survivors"));
     return rest;
 }
 
 World World::grow(int most, std::chrono::nanoseconds timeout) {
-    auto& world = checked(state_);
+    auto& world = *Access::checked_state(*this);
     const auto use = detail::WorldState::Use(world, "grow");
     auto larger = World(recording(world, [&] { return world.grow(most, timeout); }));
     world.recorder()->renew();
-    world.log(detail::cat("rank ", world.rank()),
-              detail::cat("is rank ", larger.rank(), " of ", larger.size(), ", which ",
-                          larger.size() - world.size(), " entered"));
+    world.log(cat("is rank ", larger.rank(), " of ", larger.size(), ", which ", larger.size() - world.size(),
+                  " entered"));
     return larger;
 }
 
 Member World::join(std::span<const Declaration> plan, std::optional<UsageError> wrong) {
-    auto& world = checked(state_);
+    auto& world = *Access::checked_state(*this);
     const auto use = detail::WorldState::Use(world, "join");
     const auto begin = std::chrono::steady_clock::now();
     auto state = std::make_shared<detail::MemberState>(
         detail::MemberState{.world = state_,
                             .joining = {.exchange = world.exchange(),
-                                        .key = detail::cat("join ", ++world.joins),
+                                        .key = cat("join ", ++world.joins),
                                         .timeout = world.options.timeout,
                                         .world = state_,
                                         .device = world.device(),
@@ -231,16 +223,15 @@ Member World::join(std::span<const Declaration> plan, std::optional<UsageError> 
                       [&] { state->mesh_entries = detail::join(plan, std::move(wrong), state->joining); });
     auto member = Member(state, state->mesh_entries.size() == 1 ? 0 : -1, true);
     if (world.options.log) {
-        auto meshes = std::string{};
-        for (const auto& mesh_entry : state->mesh_entries)
-            detail::append(meshes, detail::cat(meshes.empty() ? "" : ", ", to_string(mesh_entry.mesh.mesh)));
+        const auto meshes = detail::joined(state->mesh_entries, ", ",
+                                           [](const auto& each) { return to_string(each.mesh.mesh); });
         const auto prefix = member.prefix();
         const auto beside = world.device() ? world.device()->report() : std::string{};
         const auto took = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin);
         world.log(prefix.substr(1, prefix.size() - 2),
-                  detail::cat("joined ", meshes, " as rank ", world.rank(), " of ", world.size(), " on ",
-                              world.engine(), ": ", state->joining.connections.size(), " channels in ",
-                              std::to_string(took.count()), " ms", beside.empty() ? "" : "; ", beside));
+                  cat("joined ", meshes, " as rank ", world.rank(), " of ", world.size(), " on ",
+                      world.engine(), ": ", state->joining.connections.size(), " channels in ",
+                      std::to_string(took.count()), " ms", beside.empty() ? "" : "; ", beside));
     }
     return member;
 }

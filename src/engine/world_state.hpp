@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <deque>
 #include <exception>
@@ -82,13 +81,12 @@ public:
         }
     }
 
+    void log(const std::string& line) { log(cat("rank ", rank()), line); }
+
     int rank() { return exchange().rank(); }
     int size() { return exchange().size(); }
     int local_size() { return static_cast<int>(exchange().local_ranks().size()); }
-    int local_rank() {
-        const auto& ranks = exchange().local_ranks();
-        return static_cast<int>(std::ranges::find(ranks, rank()) - ranks.begin());
-    }
+    int local_rank() { return position_of(exchange().local_ranks(), rank()); }
 
     /// Marks the world as in use by one thread for a collective of the world, `what` in words; throws
     /// UsageError if another thread is in one, and in a child that the process has forked.

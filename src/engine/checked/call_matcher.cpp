@@ -5,7 +5,6 @@
 #include <array>
 
 #include "engine/diagnosis/attendance.hpp"
-#include "engine/record/recorder.hpp"
 #include "engine/timeout.hpp"
 
 namespace rankmesh::detail {

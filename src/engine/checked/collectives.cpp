@@ -6,7 +6,6 @@
 #include <cstring>
 #include <span>
 
-#include <rankmesh/core/text.hpp>
 #include <rankmesh/engine/detail/make_call.hpp>
 
 #include "engine/combine.hpp"

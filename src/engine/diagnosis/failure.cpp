@@ -2,11 +2,9 @@
 #include "engine/diagnosis/failure.hpp"
 
 #include <algorithm>
-#include <utility>
 
 #include <rankmesh/core/detail/quote.hpp>
 #include <rankmesh/core/ranks.hpp>
-#include <rankmesh/core/text.hpp>
 
 #include "engine/fields.hpp"
 

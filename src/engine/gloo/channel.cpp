@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <exception>
 
-#include "engine/gloo/operations.hpp"
 #include "engine/gloo/transport/connection.hpp"
 #include "engine/timeout.hpp"
 

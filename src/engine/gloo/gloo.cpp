@@ -44,8 +44,7 @@ std::shared_ptr<detail::WorldState> whole_world(const RendezvousOptions& where, 
         std::make_unique<detail::Rendezvous>(detail::open_store(config), config.rank, config.size,
                                              options.timeout, config.size > 1 ? next_world(config) : 0);
     auto state = std::make_shared<detail::GlooWorld>(std::move(rendezvous), config.interface, options);
-    state->log(detail::cat("rank ", config.rank),
-               detail::cat("rendezvous: ", config.text(), state->address().empty() ? "" : ", on ",
+    state->log(detail::cat("rendezvous: ", config.text(), state->address().empty() ? "" : ", on ",
                            state->address()));
     return state;
 }
@@ -78,8 +77,7 @@ std::shared_ptr<detail::WorldState> entered_world(const RendezvousOptions& rende
     }
     options.checked = grown.world.common == "1";  // as all others have it
     auto state = std::make_shared<detail::GlooWorld>(std::move(grown), config.interface, options);
-    state->log(detail::cat("rank ", state->exchange().rank()),
-               detail::cat("has entered the job '", config.job, "' in the store '", config.store, "', on ",
+    state->log(detail::cat("has entered the job '", config.job, "' in the store '", config.store, "', on ",
                            state->address()));
     return state;
 }

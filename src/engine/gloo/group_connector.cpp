@@ -23,15 +23,6 @@ void check_descriptors(std::span<const ChannelRequest> requests) {
     if (!found.shortage.empty()) throw UsageError(found.shortage);
 }
 
-/// Appends this rank's endpoints for one group, one for each peer, to its entries.
-void add_endpoints(std::map<std::string, std::string>& entries, const ChannelRequest& request,
-                   const Connections& connections) {
-    for (int i = 0; i < connections.size; ++i) {
-        if (i == connections.rank) continue;
-        add_endpoint(entries[address_entry(request, i)], request.item, i, connections.endpoint_for(i));
-    }
-}
-
 }  // namespace
 
 void GroupConnector::announce(const std::string& key, std::span<const ChannelRequest> requests,
@@ -43,7 +34,10 @@ void GroupConnector::announce(const std::string& key, std::span<const ChannelReq
         try {
             auto connections =
                 std::make_shared<Connections>(network, request.group_rank, request.label->ranks.size());
-            add_endpoints(entries, request, *connections);
+            for (int i = 0; i < connections->size; ++i)
+                if (i != connections->rank)
+                    add_endpoint(entries[address_entry(request, i)], request.item, i,
+                                 connections->endpoint_for(i));
             last_.waiting[request.key] = std::move(connections);
         } catch (const std::exception& error) {
             throw UsageError(

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 #include <string_view>
 #include <system_error>
 
@@ -21,23 +22,11 @@ namespace rankmesh::detail {
 /// The Gloo that this build was compiled with; gloo.cpp has it, or absent/gloo.cpp.
 std::string gloo_library();
 
-namespace {
-
-std::int64_t open_descriptors() {
-    auto error = std::error_code{};
-    auto count = std::int64_t{0};
-    for (const auto& each : std::filesystem::directory_iterator("/proc/self/fd", error)) {
-        static_cast<void>(each);
-        ++count;
-    }
-    return count;
-}
-
-}  // namespace
-
 Descriptors descriptors_of(std::span<const Connected> groups) {
     constexpr auto spare = 16;  // for files that are opened during join
-    auto found = Descriptors{.others = open_descriptors() + spare};
+    auto error = std::error_code{};
+    const auto open = std::filesystem::directory_iterator("/proc/self/fd", error);
+    auto found = Descriptors{.others = std::distance(open, {}) + spare};
     for (const auto& group : groups) found.connections += group.size - 1;
     auto limit = rlimit{};
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
@@ -53,11 +42,6 @@ Descriptors descriptors_of(std::span<const Connected> groups) {
 }
 
 namespace {
-
-std::vector<BuiltEngine> built_of_gloo() {
-    if (!gloo::is_built()) return {};
-    return {{"gloo", gloo_library()}};
-}
 
 /// True if this process was started as one of several, or alone beside a store: also where something that
 /// Gloo then asks for was forgotten, so that no process runs alone that was meant to be one of several.
@@ -93,7 +77,10 @@ EngineNeed need_of_gloo(const JoinCost& cost) {
 
 Engine gloo_engine() {
     return {.name = "gloo",
-            .built = built_of_gloo,
+            .built = []() -> std::vector<BuiltEngine> {
+                if (!gloo::is_built()) return {};
+                return {{"gloo", gloo_library()}};
+            },
             .started = started_for_gloo,
             .create = [](int, char**, const WorldOptions& options) -> World { return gloo::World(options); },
             .rejoin = [](const WorldOptions& options) -> World { return gloo::World::rejoin({}, options); },

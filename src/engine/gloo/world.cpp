@@ -5,8 +5,6 @@
 #include <exception>
 #include <utility>
 
-#include <rankmesh/core/text.hpp>
-
 #include "engine/fields.hpp"
 #include "engine/gloo/transport/network.hpp"
 #include "engine/system.hpp"
@@ -156,8 +154,7 @@ std::shared_ptr<WorldState> GlooWorld::sub(const std::vector<int>& ranks) {
     part->watch([ranks, ended = ended_, processes = processes_] {
         auto gone = std::vector<int>{};
         for (auto each : all_ended(*ended, *processes))
-            if (const auto found = std::ranges::find(ranks, each); found != ranks.end())
-                gone.push_back(static_cast<int>(found - ranks.begin()));
+            if (const auto rank = position_of(ranks, each); rank >= 0) gone.push_back(rank);
         return gone;
     });
     auto made = std::make_shared<GlooWorld>(std::move(part), interface_, options);

@@ -19,7 +19,6 @@
 
 #include <rankmesh/core/detail/number.hpp>
 #include <rankmesh/core/error.hpp>
-#include <rankmesh/core/text.hpp>
 
 #include "engine/hosts/local_processes.hpp"
 #include "engine/hosts/sockets.hpp"
@@ -139,9 +138,8 @@ std::vector<Interface> interfaces(const std::string& wanted) {
 }
 
 std::string to_text(const std::vector<Interface>& interfaces) {
-    auto text = std::string{};
-    for (const auto& each : interfaces)
-        append(text, cat(text.empty() ? "" : ", ", each.name, " ", each.address));
+    const auto text =
+        joined(interfaces, ", ", [](const auto& each) { return cat(each.name, " ", each.address); });
     return text.empty() ? "none" : text;
 }
 

@@ -16,8 +16,6 @@
 #include <thread>
 #include <utility>
 
-#include <rankmesh/core/text.hpp>
-
 #include "engine/fields.hpp"
 
 namespace rankmesh::detail {

@@ -5,8 +5,6 @@
 #include <exception>
 #include <utility>
 
-#include <rankmesh/core/text.hpp>
-
 #include "engine/channel.hpp"
 #include "engine/fields.hpp"
 #include "engine/hash.hpp"
@@ -72,25 +70,6 @@ std::vector<PlanClass> unpack(std::string_view bytes, int size) {
     return classes;
 }
 
-namespace {
-
-/// All classes, on every rank.
-std::vector<PlanClass> classes_of(Exchange& exchange, const std::string& description) {
-    auto classes = std::vector<PlanClass>{{description, {exchange.rank()}}};
-    return unpack(gather(
-                      exchange,
-                      [&](const std::string& bytes) {
-                          for (auto& each : unpack(bytes, exchange.size())) merge(classes, std::move(each));
-                      },
-                      [&] {
-                          fold(classes);
-                          return pack(classes);
-                      }),
-                  exchange.size());
-}
-
-}  // namespace
-
 void agree(Exchange& exchange, const std::string& description) {
     const auto a = static_cast<std::int64_t>(hash(description));
     const auto b = static_cast<std::int64_t>(hash(description, 0x9e3779b97f4a7c15U));
@@ -100,12 +79,22 @@ void agree(Exchange& exchange, const std::string& description) {
     // Every rank decides from the same four numbers, so all decide the same.
     if (extremes[0] == ~extremes[1] && extremes[2] == ~extremes[3]) return;
 
-    const auto classes = classes_of(exchange, description);
+    auto classes = std::vector<PlanClass>{{description, {exchange.rank()}}};
+    const auto bytes = gather(
+        exchange,
+        [&](const std::string& beneath) {
+            for (auto& each : unpack(beneath, exchange.size())) merge(classes, std::move(each));
+        },
+        [&] {
+            fold(classes);
+            return pack(classes);
+        });
+    const auto all = unpack(bytes, exchange.size());
     try {
         exchange.max(extremes);        // no rank throws, and then perhaps leaves, before all have the texts
     } catch (const std::exception&) {  // a rank is lost meanwhile: this one has them
     }
-    throw_different("the ranks join different plans; every rank must declare the same:", classes);
+    throw_different("the ranks join different plans; every rank must declare the same:", all);
 }
 
 }  // namespace rankmesh::detail

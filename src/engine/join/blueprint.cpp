@@ -103,9 +103,7 @@ std::vector<std::string> names_of(const Mesh& mesh, const Item& item) {
 
 std::string text_of(const Mesh& mesh, const Item& item) {
     if (!item.name.empty()) return item.name;
-    auto text = std::string{};
-    for (const auto& name : names_of(mesh, item)) append(text, cat(text.empty() ? "" : ",", name));
-    return text;
+    return joined(names_of(mesh, item), ",");
 }
 
 void check_name(const Mesh& mesh, const std::vector<Item>& items, const std::string& name) {
@@ -195,9 +193,7 @@ std::string MeshBlueprint::description(std::span<const std::string> words) const
     if (placed) {
         // A long table is described by its hash, so that the messages stay short.
         constexpr auto most = std::size_t{16};
-        append(text, " @[");
-        for (std::size_t i = 0; i < std::min(placed->size(), most); ++i)
-            append(text, cat(i > 0 ? "," : "", (*placed)[i]));
+        append(text, cat(" @[", joined(std::span(*placed).first(std::min(placed->size(), most)), ",")));
         if (placed->size() > most) {
             auto hash = std::uint64_t{0xcbf29ce484222325U};
             for (auto rank : *placed) hash = (hash ^ static_cast<std::uint64_t>(rank)) * 0x100000001b3U;
@@ -257,9 +253,7 @@ std::string description(const std::vector<MeshBlueprint>& meshes) {
     auto lines = std::vector<std::string>{};
     for (const auto& mesh : meshes) lines.push_back(mesh.description());
     std::ranges::sort(lines);
-    auto text = std::string{};
-    for (const auto& state : lines) append(text, cat(text.empty() ? "" : " | ", state));
-    return text;
+    return joined(lines, " | ");
 }
 
 }  // namespace rankmesh::detail

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include <rankmesh/engine/world.hpp>
-
 #include "engine/join/join.hpp"
 
 namespace rankmesh {

@@ -9,13 +9,11 @@
 #include <utility>
 
 #include <rankmesh/core/detail/number.hpp>
-#include <rankmesh/core/text.hpp>
 
 #include "engine/diagnosis/attendance.hpp"
 #include "engine/fields.hpp"
 #include "engine/hash.hpp"
 #include "engine/join/agree.hpp"
-#include "engine/record/recorder.hpp"
 #include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
@@ -83,7 +81,9 @@ public:
             auto limit = until;
             if (differs()) {
                 if (since == TimePoint{}) since = std::chrono::steady_clock::now();
-                limit = std::min(until, since + (has_silent() ? silence : withdrawal));
+                const auto all_spoke =
+                    std::ranges::all_of(pending_, [&](int rank) { return others_.contains(rank); });
+                limit = std::min(until, since + (all_spoke ? withdrawal : silence));
             } else {
                 since = {};
             }
@@ -120,9 +120,6 @@ public:
 
 private:
     bool is_pending(int rank) const { return contains(pending_, rank); }
-    bool has_silent() const {
-        return std::ranges::any_of(pending_, [&](int rank) { return !others_.contains(rank); });
-    }
 
     void send(int rank, const std::string& description) {
         ++counts_.sent[rank];
@@ -269,11 +266,10 @@ std::shared_ptr<CommunicatorState> make_group(const NewGroup& group, std::shared
             made.label->axes == label->axes && made.item.timeout == group.timeout &&
             made.item.settings == group.settings && made.label->ranks.list() == group.ranks)
             return made.state;
-    const auto own = std::ranges::find(group.ranks, joining.exchange.rank());
     auto entry = MeshEntry::GroupEntry{
         .item = {.timeout = group.timeout, .settings = group.settings},
         .label = std::move(label),
-        .group_rank = static_cast<int>(own - group.ranks.begin()),
+        .group_rank = position_of(group.ranks, joining.exchange.rank()),
         .number = item_number,
         // Another one at each try, since an earlier one may have left entries of its key.
         .key = cat("group ", hash(ranks_to_string(group.ranks)), " number ", counts.made[group.ranks]++),

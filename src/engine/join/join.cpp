@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <system_error>
 
-#include <rankmesh/core/placement.hpp>
-
 #include "engine/channel.hpp"
 #include "engine/checked/channel.hpp"
 #include "engine/diagnosis/failure.hpp"
@@ -16,9 +14,8 @@ namespace {
 
 std::optional<int> mesh_position_of(const MeshBlueprint& mesh, int rank) {
     if (!mesh.placed) return mesh.mesh.contains(rank) ? std::optional(rank) : std::nullopt;
-    const auto found = std::ranges::find(*mesh.placed, rank);
-    if (found == mesh.placed->end()) return std::nullopt;
-    return static_cast<int>(found - mesh.placed->begin());
+    const auto position = position_of(*mesh.placed, rank);
+    return position < 0 ? std::nullopt : std::optional(position);
 }
 
 /// The ranks of a mesh that are among those of this host, in the order of their positions.
@@ -46,8 +43,7 @@ void assign(MeshEntry& mesh_entry, MeshEntry::GroupEntry& group_entry, int rank,
     auto ranks = Ranks{};
     if (group_entry.item.local) {
         ranks = local_ranks(mesh_entry.mesh, of_its_host);
-        group_entry.group_rank =
-            static_cast<int>(std::ranges::find(*ranks.placed, rank) - ranks.placed->begin());
+        group_entry.group_rank = position_of(*ranks.placed, rank);
     } else {
         auto group = mesh.group(*mesh_entry.mesh_position, group_entry.item.axes);
         if (!group_entry.item.picked.empty()) group = group.pick(group_entry.item.picked);

@@ -9,18 +9,10 @@
 namespace rankmesh::detail {
 namespace {
 
-/// `dp,tp`.
-std::string listed(Names names) {
-    auto text = std::string{};
-    for (auto name : names) append(text, cat(text.empty() ? "" : ",", name));
-    return text;
-}
-
 /// `which` is the rest of `member["`.
 [[noreturn]] void throw_several(const MemberState& state, std::string_view which) {
-    auto names = std::string{};
-    for (const auto& mesh_entry : state.mesh_entries)
-        append(names, cat(names.empty() ? "'" : ", '", mesh_entry.mesh.name, "'"));
+    const auto names =
+        joined(state.mesh_entries, ", ", [](const auto& each) { return cat("'", each.mesh.name, "'"); });
     throw UsageError(cat("the plan has ", state.mesh_entries.size(), " meshes (", names,
                          "); say which, as in member[\"", which));
 }
@@ -73,9 +65,7 @@ MemberState& valid(const std::shared_ptr<MemberState>& state) {
 }
 
 std::string quoted(Names names) {
-    auto text = std::string{};
-    for (auto name : names) append(text, cat(text.empty() ? "\"" : ", \"", name, "\""));
-    return text;
+    return joined(names, ", ", [](auto name) { return cat("\"", name, "\""); });
 }
 
 std::string there_is(std::string_view word, const std::vector<std::string_view>& known) {
@@ -153,7 +143,7 @@ MeshEntry::GroupEntry& declared(MeshEntry& mesh_entry, Names names) {
         throw UsageError(cat("axis '", names[0], "' of mesh ", to_string(mesh), " was left out of ", axes,
                              "; add it there, or leave ", axes, " away"));
     }
-    throw UsageError(cat("'", listed(names), "' of mesh ", to_string(mesh), " was not declared; add ",
+    throw UsageError(cat("'", joined(names, ","), "' of mesh ", to_string(mesh), " was not declared; add ",
                          in_python("over=[(", ".over = {{"), quoted(names), in_python(")]", "}}"),
                          " to the declaration"));
 }

@@ -5,8 +5,6 @@
 #include <thread>
 #include <utility>
 
-#include <rankmesh/core/text.hpp>
-
 #include "engine/channel.hpp"
 #include "engine/fields.hpp"
 #include "engine/membership/renewal.hpp"
@@ -53,10 +51,6 @@ void RelayedFailure::raise(const Failure& failure, const std::string& step) {
     if (failure.kind == Failure::Kind::timeout)
         throw RelayedError<Timeout>(Timeout(failure.why, failure.arrived, failure.missing), failure);
     throw RelayedError<PeerLost>(PeerLost(cat(failure.why, "; ", step), failure.lost), failure);
-}
-
-std::string FailureBoard::gave_up_key(const std::string& where, int rank) const {
-    return cat(scope_, "gave_up.", where, ".", rank);
 }
 
 void FailureBoard::tell(const std::string& where, const Failure& failure) noexcept {
@@ -108,11 +102,6 @@ std::optional<Failure> FailureBoard::cause(const std::string& where, const Failu
     } catch (const std::exception&) {  // then it is the failure that is known
         return std::nullopt;
     }
-}
-
-void FailureBoard::forget_cause() {
-    const auto lock = std::lock_guard(mutex_);
-    gave_up_ = std::nullopt;
 }
 
 std::string FailureBoard::next_key() const {

@@ -64,7 +64,10 @@ public:
     /// The failure for which the ranks that `failure` lacks have given up to make the connections `where`.
     std::optional<Failure> cause(const std::string& where, const Failure& failure) const noexcept;
     /// Forgets for what this rank gave up: it has completed a later step.
-    void forget_cause();
+    void forget_cause() {
+        const auto lock = std::lock_guard(mutex_);
+        gave_up_ = std::nullopt;
+    }
 
     /// The key of the next failure that this rank reads.
     std::string next_key() const;
@@ -85,7 +88,9 @@ public:
 
 private:
     const FailureNote* first_about(const std::vector<int>& ranks, bool of_this) const;
-    std::string gave_up_key(const std::string& where, int rank) const;
+    std::string gave_up_key(const std::string& where, int rank) const {
+        return cat(scope_, "gave_up.", where, ".", rank);
+    }
 
     const std::shared_ptr<Store> store_;
     const std::string scope_;

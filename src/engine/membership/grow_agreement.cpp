@@ -5,7 +5,6 @@
 #include <chrono>
 
 #include <rankmesh/core/error.hpp>
-#include <rankmesh/core/text.hpp>
 
 #include "engine/fields.hpp"
 #include "engine/system.hpp"

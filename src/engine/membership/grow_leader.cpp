@@ -6,8 +6,6 @@
 #include <map>
 #include <set>
 
-#include <rankmesh/core/text.hpp>
-
 #include "engine/fields.hpp"
 #include "engine/system.hpp"
 #include "engine/timeout.hpp"

@@ -38,11 +38,6 @@ std::optional<Listed> read_listed(const std::vector<std::string>& parts, const s
     return listed;
 }
 
-std::string GrowOutcome::set(const std::string& outcome) const {
-    if (store->set(key("outcome"), outcome, soon())) return outcome;
-    return store->get({key("outcome")}, soon()).front().value_or(outcome);
-}
-
 std::string GrowOutcome::fail(const Failure& failure) const {
     return set(pack_texts({failed, FailureNote{rank, "", failure}.text()}));
 }

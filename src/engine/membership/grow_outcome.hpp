@@ -10,8 +10,6 @@
 #include <string>
 #include <vector>
 
-#include <rankmesh/core/text.hpp>
-
 #include "engine/channel.hpp"
 #include "engine/diagnosis/failure.hpp"
 #include "engine/store/store.hpp"
@@ -80,7 +78,10 @@ struct GrowOutcome {
     const int rank;           // in the world that grows
     const int size;
 
-    std::string set(const std::string& outcome) const;
+    std::string set(const std::string& outcome) const {
+        if (store->set(key("outcome"), outcome, soon())) return outcome;
+        return store->get({key("outcome")}, soon()).front().value_or(outcome);
+    }
     std::string fail(const Failure& failure) const;
     /// All ranks throw UsageError.
     std::string refuse(const std::string& why) const;

@@ -5,9 +5,6 @@
 
 #include <mutex>
 #include <set>
-#include <thread>
-
-#include <rankmesh/core/text.hpp>
 
 #include "engine/hash.hpp"
 #include "engine/store/sealed_store.hpp"
@@ -15,15 +12,6 @@
 #include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
-namespace {
-
-/// Where a number stands in a list, -1 if it does not.
-int place_in(const std::vector<int>& list, int number) {
-    const auto found = std::ranges::find(list, number);
-    return found == list.end() ? -1 : static_cast<int>(found - list.begin());
-}
-
-}  // namespace
 
 /// The worlds of the same ranks that `sub` has made, one after the other.
 struct Rendezvous::Series {
@@ -271,13 +259,13 @@ void Rendezvous::throw_if_failed(const std::string& phase, const std::vector<int
 }
 
 std::unique_ptr<Rendezvous> Rendezvous::sub(const std::vector<int>& ranks) {
-    const auto group_rank = place_in(ranks, rank());
+    const auto group_rank = position_of(ranks, rank());
     auto& series = series_of_subs_[ranks];
     if (!series) series = std::make_shared<Series>();
     auto part = std::unique_ptr<Rendezvous>(new Rendezvous(store_, full(scope_of_next(ranks)), group_rank,
                                                            static_cast<int>(ranks.size()), timeout_, series,
                                                            std::vector<int>{}));
-    part->follow(*this, place_in(ranks, server_));
+    part->follow(*this, position_of(ranks, server_));
     part->failures_->be_part_of(failures_, ranks);
     part->start_ = cat("the start of a world of ranks ", ranks_to_string(ranks));
     return part;
@@ -285,7 +273,7 @@ std::unique_ptr<Rendezvous> Rendezvous::sub(const std::vector<int>& ranks) {
 
 Rendezvous::Survivors Rendezvous::survivors(Duration grace, const Ended& ended) {
     auto ranks = survivor_agreement_.survivors(grace, ended);
-    const auto group_rank = place_in(ranks, rank());
+    const auto group_rank = position_of(ranks, rank());
     const auto scope = full(cat("rest.", survivor_agreement_.rounds(), "."));
     const auto size = static_cast<int>(ranks.size());
     auto places = std::vector<int>{};
@@ -293,7 +281,7 @@ Rendezvous::Survivors Rendezvous::survivors(Duration grace, const Ended& ended) 
         for (auto each : ranks) places.push_back(known[static_cast<std::size_t>(each)]);
     auto rest = std::unique_ptr<Rendezvous>(
         new Rendezvous(store_, scope, group_rank, size, timeout_, nullptr, std::move(places)));
-    rest->follow(*this, place_in(ranks, server_));
+    rest->follow(*this, position_of(ranks, server_));
     if (group_rank == 0) rest->stale_keys_ = growing().take_leftovers();
     if (store_) remove_stale();  // all of them are here, so none is in a step of this world
     return {std::move(ranks), std::move(rest)};
@@ -309,7 +297,7 @@ Rendezvous::Grown Rendezvous::grow(const Growth& asked, const Ended& ended) {
     };
     auto world = served("grow", [&] { return growing().grow(asked, ended, renewal); });
     const auto server =
-        server_ < 0 ? -1 : place_in(world.places, growing().places()[static_cast<std::size_t>(server_)]);
+        server_ < 0 ? -1 : position_of(world.places, growing().places()[static_cast<std::size_t>(server_)]);
     auto larger = std::unique_ptr<Rendezvous>(new Rendezvous(store_, world, server, timeout_));
     larger->follow(*this, server);
     // Everybody has read it once all have taken two steps of the larger world.

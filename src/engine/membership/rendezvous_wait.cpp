@@ -3,12 +3,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <iterator>
 #include <numeric>
 #include <thread>
 #include <utility>
-
-#include <rankmesh/core/text.hpp>
 
 #include "engine/diagnosis/attendance.hpp"
 #include "engine/membership/rendezvous.hpp"

@@ -15,11 +15,6 @@ void Renewal::add(Part& part) {
     if (why_) part.renew(*why_);
 }
 
-void Renewal::remove(Part& part) noexcept {
-    const auto lock = std::lock_guard(mutex_);
-    std::erase(parts_, &part);
-}
-
 void Renewal::add(const std::shared_ptr<Renewal>& made, std::vector<int> ranks, bool after) {
     const auto lock = std::lock_guard(mutex_);
     std::erase_if(made_, [](const Made& each) { return each.renewal.expired(); });
@@ -47,10 +42,7 @@ void Renewal::pass_on(const Failure& why) noexcept {
 }
 
 Failure renewal_in_part(Failure failure, const std::vector<int>& ranks) {
-    for (auto& each : failure.lost) {
-        const auto found = std::ranges::find(ranks, each);
-        each = found == ranks.end() ? -1 : static_cast<int>(found - ranks.begin());
-    }
+    for (auto& each : failure.lost) each = position_of(ranks, each);
     std::erase(failure.lost, -1);
     constexpr auto of_which = std::string_view(" of the world that this one was made of");
     if (const auto end = failure.why.rfind(every_rank);

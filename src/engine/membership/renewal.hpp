@@ -31,7 +31,10 @@ public:
     /// fail first.
     void add(Part& part);
     /// Returns once `part` is not in use.
-    void remove(Part& part) noexcept;
+    void remove(Part& part) noexcept {
+        const auto lock = std::lock_guard(mutex_);
+        std::erase(parts_, &part);
+    }
     /// A world was made of these ranks: of some of them, or of all that were left `after` a renewal.
     void add(const std::shared_ptr<Renewal>& made, std::vector<int> ranks, bool after);
 

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/membership/survivor_agreement.hpp"
 
-#include <algorithm>
-#include <thread>
-#include <utility>
 
 #include <rankmesh/core/ranks.hpp>
 
@@ -14,16 +11,6 @@ namespace rankmesh::detail {
 
 /// The time for which a rank known to have ended is waited for: perhaps only its connection has ended.
 constexpr auto ended_wait = std::chrono::milliseconds(50);
-
-SurvivorAgreement::SurvivorAgreement(std::shared_ptr<Store> store, std::string scope, int rank, int size,
-                                     Duration timeout)
-    : store_(std::move(store)), scope_(std::move(scope)), rank_(rank), size_(size), timeout_(timeout) {}
-
-std::string SurvivorAgreement::gone(int rank) const { return cat(scope_, "gone.", rank); }
-
-void SurvivorAgreement::say_gone(int rank, Store::Instant until) {
-    if (store_ && said_gone_.insert(rank).second) store_->set(gone(rank), "", until);
-}
 
 std::vector<int> SurvivorAgreement::survivors(Duration grace,
                                               const std::function<std::vector<int>()>& ended) {

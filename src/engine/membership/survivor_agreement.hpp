@@ -20,7 +20,8 @@ namespace rankmesh::detail {
 class SurvivorAgreement {
 public:
     /// `scope` is the prefix of the world's keys; the store has `timeout` for each request.
-    SurvivorAgreement(std::shared_ptr<Store> store, std::string scope, int rank, int size, Duration timeout);
+    SurvivorAgreement(std::shared_ptr<Store> store, std::string scope, int rank, int size, Duration timeout)
+        : store_(std::move(store)), scope_(std::move(scope)), rank_(rank), size_(size), timeout_(timeout) {}
 
     /// The ranks that call this within `grace`, in order; at once if it is known that no others will.
     /// `ended` lists ranks known to have ended. Throws Timeout if the others have agreed without this rank.
@@ -32,8 +33,10 @@ public:
 
 private:
     std::vector<int> round(Duration grace, const std::function<std::vector<int>()>& ended);
-    void say_gone(int rank, Store::Instant until);
-    std::string gone(int rank) const;
+    void say_gone(int rank, Store::Instant until) {
+        if (store_ && said_gone_.insert(rank).second) store_->set(gone(rank), "", until);
+    }
+    std::string gone(int rank) const { return cat(scope_, "gone.", rank); }
 
     const std::shared_ptr<Store> store_;
     const std::string scope_;

@@ -8,8 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include <rankmesh/core/text.hpp>
-
 #include "engine/mpi/types.hpp"
 
 namespace rankmesh::detail {

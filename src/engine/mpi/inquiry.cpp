@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "engine/diagnosis/failure.hpp"
-#include "engine/roles.hpp"
 
 namespace rankmesh::detail {
 
@@ -34,8 +33,6 @@ std::vector<Channel::PeerStatus> Inquiry::statuses_of(const PeerQuery& world, co
     return statuses;
 }
 
-/// Who is missing in the call, as far as the watchdogs of this host can tell; nobody without
-/// them.
 Attendance Inquiry::attendance() const {
     if (!call_.world()) return {};
     const auto& label = call_.label();

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <thread>
 
-#include <rankmesh/core/text.hpp>
-
 #include "engine/diagnosis/attendance.hpp"
 #include "engine/timeout.hpp"
 

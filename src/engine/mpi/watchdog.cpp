@@ -10,8 +10,6 @@
 #include <cstdlib>
 #include <utility>
 
-#include <rankmesh/core/text.hpp>
-
 #include "engine/mpi/inquiry.hpp"
 #include "engine/mpi/peer_query.hpp"
 #include "engine/system.hpp"

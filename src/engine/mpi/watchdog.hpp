@@ -107,16 +107,9 @@ private:
 /// Registers a blocking call with the watchdog during its lifetime.
 class WhileWatched {
 public:
-    template <class What>
-    WhileWatched(WatchedCall& watched, const What& what, const Label& label, Duration timeout,
-                 std::uint64_t number = 0)
-        : watched_(watched) {
-        watched_.begin(what, label, timeout, number);
-    }
-    WhileWatched(WatchedCall& watched, const Call& call, const Label& label, Duration timeout,
-                 std::uint64_t number, const Channel::Purpose& purpose)
-        : watched_(watched) {
-        watched_.begin(call, label, timeout, number, purpose);
+    /// `call` is what WatchedCall::begin takes.
+    explicit WhileWatched(WatchedCall& watched, const auto&... call) : watched_(watched) {
+        watched_.begin(call...);
     }
     ~WhileWatched() {
         watched_.end();

@@ -39,7 +39,7 @@ public:
     }
     /// Begins a step that is not an operation; `phrase` is a string literal, and number 0 tells nothing
     /// about which ranks have arrived.
-    void begin(const char* phrase, const Label& label, Duration timeout, std::uint64_t number) {
+    void begin(const char* phrase, const Label& label, Duration timeout, std::uint64_t number = 0) {
         // Orders the end of the last call before this one.
         std::atomic_thread_fence(std::memory_order_release);
         phrase_.store(phrase, std::memory_order_relaxed);

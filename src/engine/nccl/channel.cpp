@@ -6,7 +6,6 @@
 #include <thread>
 #include <utility>
 
-#include <rankmesh/core/text.hpp>
 #include <rankmesh/engine/detail/make_call.hpp>
 
 #include "engine/timeout.hpp"

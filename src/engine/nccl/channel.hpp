@@ -22,7 +22,7 @@ namespace rankmesh::detail {
 /// work that is on the call's stream by then. A call on another stream than the previous call is ordered
 /// after that one. An event after each call marks its completion; the device's thread checks timeouts, errors
 /// and peers that are gone.
-class NcclChannel final : public Channel, private Watched {
+class NcclChannel final : public Channel {
 public:
     struct Parts {
         std::shared_ptr<NcclDevice> device;
@@ -80,6 +80,9 @@ public:
         return parts_.comm ? parts_.comm->lock() : std::unique_lock<std::mutex>();
     }
 
+    /// Checks the works in flight; on the device's thread, and on the thread that destroys the channel.
+    void watch() noexcept;
+
 private:
     /// The time to wait for streams and buffers that a broken communicator may still use.
     static constexpr auto buffers_in_use = std::chrono::seconds(2);
@@ -123,7 +126,6 @@ private:
     }
     std::exception_ptr in_other_words(std::exception_ptr error, const Work& work) const;
     std::exception_ptr with_names(std::exception_ptr error) const;
-    void watch() noexcept override;
     std::string text(const Work& work) const;
     std::exception_ptr timeout_of(const Work& work) const;
 

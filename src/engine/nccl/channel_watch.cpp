@@ -6,8 +6,6 @@
 #include <thread>
 #include <utility>
 
-#include <rankmesh/core/text.hpp>
-
 #include "engine/diagnosis/attendance.hpp"
 #include "engine/nccl/channel.hpp"
 #include "engine/record/recorder.hpp"
@@ -79,7 +77,6 @@ void NcclChannel::break_with(std::exception_ptr error) noexcept {
     if (parts_.comm) parts_.comm->stop();
 }
 
-/// Checks the works in flight; on the device's thread, and on the thread that destroys the channel.
 void NcclChannel::watch() noexcept {
     const auto lock = std::lock_guard(mutex_);
     try {

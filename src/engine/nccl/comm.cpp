@@ -36,12 +36,6 @@ bool wait_until(Clock::time_point until, Ready&& ready) {
     return true;
 }
 
-[[noreturn]] void throw_timeout(const NcclComm::Phase& phase) {
-    throw Timeout(cat("the timeout of ", to_text(phase.timeout), " expired in ", phase.what,
-                      "; NCCL does not say who is missing"),
-                  {}, {});
-}
-
 }  // namespace
 
 ncclConfig_t NcclComm::config() const {
@@ -172,7 +166,9 @@ void NcclComm::settle(ncclResult_t result, const Phase& phase, std::unique_ptr<N
     const auto error = known ? failure(result, phase.what) : nullptr;
     give_up();
     if (error) std::rethrow_exception(error);
-    throw_timeout(phase);
+    throw Timeout(cat("the timeout of ", to_text(phase.timeout), " expired in ", phase.what,
+                      "; NCCL does not say who is missing"),
+                  {}, {});
 }
 
 ncclResult_t NcclComm::error() const {

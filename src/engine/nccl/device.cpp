@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/nccl/device.hpp"
 
-#include <algorithm>
-#include <cstdint>
 #include <map>
 #include <utility>
 
 #include <rankmesh/engine/nccl_array.hpp>
 
+#include "engine/nccl/channel.hpp"
 #include "engine/nccl/library.hpp"
 
 namespace rankmesh::detail {
@@ -63,22 +62,11 @@ void NcclDevice::use() const {
     cuda.check(cuda.set_device(number), "cudaSetDevice");
 }
 
-void NcclDevice::add(Watched& watched) {
-    const auto lock = std::lock_guard(mutex_);
-    watched_.push_back(&watched);
-    if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
-}
-
-void NcclDevice::remove(Watched& watched) {
-    const auto lock = std::lock_guard(mutex_);
-    std::erase(watched_, &watched);
-}
-
 void NcclDevice::work() {
     Libraries::get().cuda.set_device(number);
     auto lock = std::unique_lock(mutex_);
     while (!changed_.wait_for(lock, period, [this] { return ending_; }))
-        for (auto* watched : watched_) watched->watch();
+        for (auto* channel : watched_) channel->watch();
 }
 
 std::shared_ptr<void> allocate_on_device(int device, std::size_t bytes) {

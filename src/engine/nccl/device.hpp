@@ -12,14 +12,7 @@
 
 namespace rankmesh::detail {
 
-/// An object that the device's thread polls during its lifetime.
-class Watched {
-public:
-    virtual void watch() noexcept = 0;
-
-protected:
-    ~Watched() = default;
-};
+class NcclChannel;
 
 /// The device of one rank, shared by its channels, and a thread that polls their works in flight. That thread
 /// enforces timeouts, so it makes no call that blocks.
@@ -37,9 +30,16 @@ public:
     /// Makes it the device of this thread.
     void use() const;
 
-    void add(Watched& watched);
+    void add(NcclChannel& channel) {
+        const auto lock = std::lock_guard(mutex_);
+        watched_.push_back(&channel);
+        if (!thread_.joinable()) thread_ = std::thread([this] { work(); });
+    }
     /// Stops polling it; returns once the thread does not use it.
-    void remove(Watched& watched);
+    void remove(NcclChannel& channel) {
+        const auto lock = std::lock_guard(mutex_);
+        std::erase(watched_, &channel);
+    }
     const std::shared_ptr<NcclReaper>& reaper() const { return reaper_; }
     /// One i32 of the device's memory, for the barriers of all channels: nobody reads it.
     void* word() const { return word_; }
@@ -58,7 +58,7 @@ private:
 
     std::mutex mutex_;
     std::condition_variable changed_;
-    std::vector<Watched*> watched_;
+    std::vector<NcclChannel*> watched_;
     bool ending_ = false;
     std::thread thread_;  // started with the first object that is polled
 };

@@ -11,8 +11,6 @@
 #include <map>
 #include <string_view>
 
-#include <rankmesh/core/text.hpp>
-
 namespace rankmesh::detail {
 namespace {
 
@@ -27,10 +25,6 @@ int choose(WorldState& host, std::optional<int> asked) {
                 "; this host has ", count,
                 asked ? "" : ", and its local rank says which: start fewer ranks, or name devices"));
     return device;
-}
-
-std::shared_ptr<NcclDevice> own_device(WorldState& host, std::optional<int> asked) {
-    return std::make_shared<NcclDevice>(choose(host, asked), host.rank());
 }
 
 /// True if NCCL was told to take two ranks on one GPU, as it can from version 2.30 (src/init.cc:1055
@@ -83,7 +77,7 @@ std::shared_ptr<NcclDevice> agreed_device(WorldState& host, std::optional<int> a
     auto wrong = std::string{};
     auto device = std::shared_ptr<NcclDevice>{};
     try {
-        device = own_device(host, asked);
+        device = std::make_shared<NcclDevice>(choose(host, asked), host.rank());
     } catch (const UsageError& error) {
         wrong = cat("m", error.what());
     } catch (const std::exception& error) {
@@ -147,8 +141,7 @@ NcclWorld::NcclWorld(std::shared_ptr<WorldState> host, std::shared_ptr<NcclDevic
     joins = 1'000'000;  // different from the host world's, whose channels have keys of the same form
     auto version = 0;
     Libraries::get().nccl.get_version(&version);
-    log(cat("rank ", rank()),
-        cat("works on device ", device_number(), " with NCCL ", nccl_version_text(version)));
+    log(cat("works on device ", device_number(), " with NCCL ", nccl_version_text(version)));
 }
 
 void NcclWorld::leave(const std::string& what) noexcept {
@@ -168,8 +161,7 @@ std::shared_ptr<WorldState> NcclWorld::survivors(Duration grace) {
     } catch (const PeerLost&) {  // another one has ended, of which the next join tells all ranks
     } catch (const Timeout&) {
     }
-    log(cat("rank ", rank()),
-        cat("goes on ", root ? "with a shrunk" : "without the", " NCCL communicator of all ranks"));
+    log(cat("goes on ", root ? "with a shrunk" : "without the", " NCCL communicator of all ranks"));
     auto device = std::make_shared<NcclDevice>(device_number(), host->rank(), engine_.device().reaper());
     return std::make_shared<NcclWorld>(std::move(host), std::move(device), share_, std::move(root));
 }

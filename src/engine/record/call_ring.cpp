@@ -80,14 +80,4 @@ std::vector<RecordedCall> CallRing::calls() const {
     return calls;
 }
 
-std::shared_ptr<const Label> CallRing::label() const {
-    const auto lock = std::lock_guard(mutex_);
-    return labels_.empty() ? nullptr : labels_.front();
-}
-
-std::vector<std::shared_ptr<const Label>> CallRing::labels() const {
-    const auto lock = std::lock_guard(mutex_);
-    return labels_;
-}
-
 }  // namespace rankmesh::detail

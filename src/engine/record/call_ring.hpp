@@ -125,8 +125,14 @@ public:
 
     const std::string& key() const { return key_; }
     /// The label of the first handle.
-    std::shared_ptr<const Label> label() const;
-    std::vector<std::shared_ptr<const Label>> labels() const;
+    std::shared_ptr<const Label> label() const {
+        const auto lock = std::lock_guard(mutex_);
+        return labels_.empty() ? nullptr : labels_.front();
+    }
+    std::vector<std::shared_ptr<const Label>> labels() const {
+        const auto lock = std::lock_guard(mutex_);
+        return labels_;
+    }
     /// The numbers of these ranks in the world that the record is about.
     std::vector<int> in_record(std::vector<int> ranks) const {
         return detail::in_record(std::move(ranks), roots_.get());

@@ -11,11 +11,7 @@
 namespace rankmesh::detail {
 namespace {
 
-std::string list_of(const std::vector<int>& numbers) {
-    auto text = std::string("[");
-    for (const auto number : numbers) append(text, cat(text.size() > 1 ? ", " : "", number));
-    return text + "]";
-}
+std::string list_of(const std::vector<int>& numbers) { return cat("[", joined(numbers, ", "), "]"); }
 
 /// An object that is written key by key.
 class Object {
@@ -37,12 +33,6 @@ public:
 private:
     std::string text_;
 };
-
-std::string joined(const std::vector<std::string>& elements, const char* between) {
-    auto text = std::string{};
-    for (const auto& element : elements) append(text, cat(text.empty() ? "" : between, element));
-    return text;
-}
 
 std::string sizes(bool used, std::size_t count, const Call& call) {
     if (!used) return "[]";

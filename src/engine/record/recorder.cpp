@@ -149,17 +149,6 @@ std::vector<std::shared_ptr<CallRing>> Recorder::rings() const {
     return rings;
 }
 
-Recorder::Phase::Phase(Recorder* recorder, const char* what) : recorder_(recorder) {
-    if (!recorder_) return;
-    recorder_->phase_since_.store(coarse_now(), std::memory_order_relaxed);
-    recorder_->phase_.store(what, std::memory_order_release);
-}
-Recorder::Phase::~Phase() {
-    if (!recorder_) return;
-    recorder_->phase_since_.store(coarse_now(), std::memory_order_relaxed);
-    recorder_->phase_.store(nullptr, std::memory_order_release);
-}
-
 std::string Recorder::doing() const {
     const auto* phase = phase_.load(std::memory_order_acquire);
     auto since = phase_since_.load(std::memory_order_relaxed);

@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cstdint>
 #include <exception>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -63,11 +62,17 @@ public:
     /// Notes that this rank is in a collective of its world, `what` in words, during its lifetime.
     class Phase {
     public:
-        Phase(Recorder* recorder, const char* what);
-        ~Phase();
+        Phase(Recorder* recorder, const char* what) : recorder_(recorder) { set(what); }
+        ~Phase() { set(nullptr); }
         Phase& operator=(Phase&&) = delete;
 
     private:
+        void set(const char* what) const {
+            if (!recorder_) return;
+            recorder_->phase_since_.store(coarse_now(), std::memory_order_relaxed);
+            recorder_->phase_.store(what, std::memory_order_release);
+        }
+
         Recorder* const recorder_;
     };
 

@@ -10,7 +10,6 @@
 #include <span>
 #include <utility>
 
-#include <rankmesh/core/text.hpp>
 #include <rankmesh/engine/world.hpp>
 
 #include "engine/join/address_entries.hpp"
@@ -84,17 +83,6 @@ private:
     const std::string job_ = "simulated";
 };
 
-/// The channel of a group, over which nothing is run.
-class SimulatedChannel final : public Channel {
-public:
-    void run(const Call&, const Label&, Duration) override {}
-    std::uint64_t start(std::span<const Call>, const Label&) override { return 0; }
-    void wait(std::uint64_t, const Label&, Duration) override {}
-    bool done(std::uint64_t) override { return true; }
-    void leave(std::uint64_t, const Label&) noexcept override {}
-    void leave() noexcept override {}
-};
-
 /// One rank of a simulated world: what engines do between ranks during a join, counted.
 class SimulatedExchange final : public Exchange {
 public:
@@ -164,7 +152,7 @@ public:
                 tally_.creations += 2 * tree_rounds(peers + 1);
             }
         }
-        return std::make_shared<SimulatedChannel>();
+        return std::make_shared<Alone>();  // over which nothing is run
     }
 
     /// What was created in this run.
@@ -332,11 +320,10 @@ std::string to_text(const std::vector<Stuck>& stuck) {
         }
         found->second.push_back(each.rank);
     }
-    auto text = std::string{};
-    for (const auto& [reason, ranks] : reasons)
-        append(text, cat(text.empty() ? "" : "\n", ranks_text(ranks),
-                         ranks.size() == 1 ? " waits for " : " wait for ", reason));
-    return text;
+    return joined(reasons, "\n", [](const auto& each) {
+        const auto& [reason, ranks] = each;
+        return cat(ranks_text(ranks), ranks.size() == 1 ? " waits for " : " wait for ", reason);
+    });
 }
 
 }  // namespace detail

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/store/tcp_protocol.hpp"
-
 #include <netinet/in.h>
+
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 

@@ -254,7 +254,11 @@ void TcpServer::accept_strangers(Instant now) {
         if (epoll_ctl(epoll_, EPOLL_CTL_ADD, made, &event) != 0) continue;
         auto& kept = *(connections_[id] = std::move(connection));
         strangers_.insert(id);
-        greet(kept);
+        kept.out.push(wire::Greeting{.server_nonce = kept.server_nonce,
+                                     .tag = wire::tag_of(options_.job, kept.server_nonce)}
+                          .bytes());
+        flush(kept);
+        watch(kept);
         // All ranks may come at once.
         if (strangers_.size() > limits_.strangers + static_cast<std::size_t>(options_.size))
             close_any_stranger(now);
@@ -269,14 +273,6 @@ void TcpServer::close_any_stranger(Instant now) {
     read_from(stranger, now);  // its hello may have come
     if (!stranger.known) close_later(stranger);
     close_marked();
-}
-
-void TcpServer::greet(Connection& connection) {
-    connection.out.push(wire::Greeting{.server_nonce = connection.server_nonce,
-                                       .tag = wire::tag_of(options_.job, connection.server_nonce)}
-                            .bytes());
-    flush(connection);
-    watch(connection);
 }
 
 void TcpServer::read_from(Connection& connection, Instant now) {

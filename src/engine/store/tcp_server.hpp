@@ -73,7 +73,6 @@ private:
     void close_any_stranger(Instant now);
     void watch_listener(bool watched);
     void read_from(Connection& connection, Instant now);
-    void greet(Connection& connection);
     bool take_hello(Connection& connection);
     void take_requests(Connection& connection);
     void take(Connection& connection, tcp_protocol::Request request);

@@ -4,9 +4,6 @@
 #include <algorithm>
 #include <exception>
 
-#include <rankmesh/core/ranks.hpp>
-#include <rankmesh/core/text.hpp>
-
 #include "engine/diagnosis/attendance.hpp"
 #include "engine/membership/renewal.hpp"
 #include "engine/timeout.hpp"
@@ -190,11 +187,6 @@ std::vector<std::pair<int, std::string>> Mailbox::collect(const Departures& left
     return {};
 }
 
-bool JobStore::set(const std::string& name, const std::string& text, Instant) {
-    const auto lock = std::lock_guard(mutex_);
-    return entries_.emplace(name, text).second;
-}
-
 std::vector<std::optional<std::string>> JobStore::get(const std::vector<std::string>& names, Instant) {
     const auto lock = std::lock_guard(mutex_);
     auto texts = std::vector<std::optional<std::string>>{};
@@ -203,11 +195,6 @@ std::vector<std::optional<std::string>> JobStore::get(const std::vector<std::str
         texts.push_back(found == entries_.end() ? std::nullopt : std::optional(found->second));
     }
     return texts;
-}
-
-void JobStore::remove(const std::vector<std::string>& names, Instant) noexcept {
-    const auto lock = std::lock_guard(mutex_);
-    for (const auto& name : names) entries_.erase(name);
 }
 
 std::shared_ptr<Job> JobStore::job(const std::string& key, int size) {

@@ -93,10 +93,7 @@ public:
           returned_(static_cast<std::size_t>(size), false) {}
 
     /// The rank here of a rank of the parent, -1 if it has none.
-    int number_of(int parents_rank) const {
-        const auto found = std::ranges::find(members_, parents_rank);
-        return found == members_.end() ? -1 : static_cast<int>(found - members_.begin());
-    }
+    int number_of(int parents_rank) const { return position_of(members_, parents_rank); }
 
     /// The shared group with this key; each of its ranks calls this once, as `rank`.
     std::shared_ptr<SharedGroup> group(int rank, const std::string& key, const std::vector<int>& ranks);
@@ -220,10 +217,16 @@ class Job;
 /// jobs that they make of them.
 class JobStore final : public Store {
 public:
-    bool set(const std::string& name, const std::string& text, Instant until) override;
+    bool set(const std::string& name, const std::string& text, Instant) override {
+        const auto lock = std::lock_guard(mutex_);
+        return entries_.emplace(name, text).second;
+    }
     std::vector<std::optional<std::string>> get(const std::vector<std::string>& names,
                                                 Instant until) override;
-    void remove(const std::vector<std::string>& names, Instant until) noexcept override;
+    void remove(const std::vector<std::string>& names, Instant) noexcept override {
+        const auto lock = std::lock_guard(mutex_);
+        for (const auto& name : names) entries_.erase(name);
+    }
     std::chrono::microseconds longest_pause() const override { return std::chrono::milliseconds(1); }
     std::string text() const override { return "the memory of this process"; }
     const std::string& job() const override { return job_; }

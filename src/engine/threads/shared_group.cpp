@@ -5,11 +5,8 @@
 #include <cstring>
 #include <ranges>
 
-#include <rankmesh/core/text.hpp>
-
 #include "engine/combine.hpp"
 #include "engine/diagnosis/failure.hpp"
-#include "engine/record/recorder.hpp"
 #include "engine/timeout.hpp"
 
 namespace rankmesh::detail {
@@ -263,14 +260,6 @@ Attendance SharedGroup::attendance(const Entry& entry) const {
     std::ranges::sort(missing);
     missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
     return {{rank(entry.group_rank)}, std::move(missing)};
-}
-
-void SharedGroup::set_bell(int group_rank, Bell* bell) {
-    const auto lock = std::lock_guard(mutex_);
-    if (bell)
-        bells_[group_rank] = bell;
-    else
-        bells_.erase(group_rank);
 }
 
 std::vector<int> SharedGroup::awaited(int rank) {

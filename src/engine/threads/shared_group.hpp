@@ -52,7 +52,13 @@ public:
         return failure_ || posted.done() || hopeless(posted);
     }
     /// Sets what rings for a rank when anything changes, null: nothing.
-    void set_bell(int group_rank, Bell* bell);
+    void set_bell(int group_rank, Bell* bell) {
+        const auto lock = std::lock_guard(mutex_);
+        if (bell)
+            bells_[group_rank] = bell;
+        else
+            bells_.erase(group_rank);
+    }
     /// The message that a probe of `group_rank` asks for; without a timeout nothing if there is none.
     std::optional<Message> probe(int group_rank, const Call& call, const Label& label,
                                  std::optional<Duration> timeout);

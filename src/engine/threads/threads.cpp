@@ -8,17 +8,18 @@
 #include <thread>
 
 #include <rankmesh/core/detail/caller.hpp>
-#include <rankmesh/core/text.hpp>
 
 #include "engine/access.hpp"
 #include "engine/threads/world.hpp"
 
 namespace rankmesh::threads {
 
+using detail::cat;
+
 void run(int size, const std::function<void(World&)>& program, const WorldOptions& options) {
     if (size < 1)
-        throw UsageError(detail::cat(detail::in_python("run", "threads::run"), " was asked for ", size,
-                                     " ranks; a world has 1 or more"));
+        throw UsageError(cat(detail::in_python("run", "threads::run"), " was asked for ", size,
+                             " ranks; a world has 1 or more"));
     const auto settled = detail::settled(options);  // throws here, not on the ranks' threads
     const auto job = std::make_shared<detail::Job>(size);
     const auto store = std::make_shared<detail::JobStore>();
@@ -30,7 +31,7 @@ void run(int size, const std::function<void(World&)>& program, const WorldOption
         errors[rank] = std::current_exception();
         if (!first) first = errors[rank];
         job->left(rank);
-        const auto why = detail::cat("rank ", rank, " failed", what.empty() ? "" : ": ", what);
+        const auto why = cat("rank ", rank, " failed", what.empty() ? "" : ": ", what);
         if (const auto& state = detail::Access::state(world)) {
             state->recorder()->program_failed(what);
             state->leave(why);
@@ -59,7 +60,7 @@ void run(int size, const std::function<void(World&)>& program, const WorldOption
         for (int rank = 0; rank < size; ++rank) ranks.emplace_back(rank_main, rank);
     } catch (const std::system_error& error) {
         all_started = false;
-        failure = detail::cat("the system gave ", ranks.size(), " of ", size, " threads: ", error.what());
+        failure = cat("the system gave ", ranks.size(), " of ", size, " threads: ", error.what());
     }
     started.count_down();
     for (auto& rank : ranks) rank.join();
@@ -74,15 +75,15 @@ void run(int size, const std::function<void(World&)>& program, const WorldOption
 JobHandle::JobHandle(const World& world) {
     const auto* state = dynamic_cast<const detail::ThreadsWorld*>(detail::Access::checked_state(world).get());
     if (!state)
-        throw UsageError(detail::cat("a JobHandle of a world on '", world.engine(),
-                                     "' was asked for; threads enter worlds of threads, and processes those "
-                                     "of others by World::rejoin"));
+        throw UsageError(cat("a JobHandle of a world on '", world.engine(),
+                             "' was asked for; threads enter worlds of threads, and processes those "
+                             "of others by World::rejoin"));
     store_ = state->store();
 }
 
 World JobHandle::rejoin(std::optional<int> place, const WorldOptions& options) const {
     if (place && *place < 0)
-        throw UsageError(detail::cat("rank ", *place, " of a running job is asked for; ranks are 0 or more"));
+        throw UsageError(cat("rank ", *place, " of a running job is asked for; ranks are 0 or more"));
     return detail::Access::world(detail::ThreadsWorld::rejoin(store_, place, detail::settled(options)));
 }
 

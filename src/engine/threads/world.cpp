@@ -5,7 +5,6 @@
 
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/core/ranks.hpp>
-#include <rankmesh/core/text.hpp>
 #include <rankmesh/engine/detail/make_call.hpp>
 
 namespace rankmesh::detail {
@@ -141,33 +140,9 @@ void ThreadsWorld::max(std::array<std::int64_t, 4>& values) {
     }
 }
 
-void ThreadsWorld::send(int to, const std::string& bytes) {
-    job_->mailboxes[static_cast<std::size_t>(to)].put(rank_, bytes);
-}
-
-std::string ThreadsWorld::receive(int from) {
-    return job_->mailboxes[static_cast<std::size_t>(rank_)].take(job_->departures, from, options.timeout);
-}
-
-void ThreadsWorld::post(int to, const std::string& bytes) {
-    job_->mailboxes[static_cast<std::size_t>(to)].post(rank_, bytes);
-}
-
-std::vector<std::pair<int, std::string>> ThreadsWorld::collect(const std::string& phase,
-                                                               std::span<const int> from,
-                                                               std::chrono::steady_clock::time_point until) {
-    return job_->mailboxes[static_cast<std::size_t>(rank_)].collect(job_->departures, phase, from, until);
-}
-
-std::string ThreadsWorld::doing(int rank) {
-    if (const auto recorder = job_->recorder(rank)) recorder->asked();
-    return job_->doing(rank);
-}
-
 std::shared_ptr<WorldState> ThreadsWorld::sub(const std::vector<int>& ranks) {
-    const auto group_rank = std::ranges::find(ranks, rank_) - ranks.begin();
     const auto turn = turns_[ranks]++;
-    return std::make_shared<ThreadsWorld>(job_->sub(rank_, ranks, turn), store_, static_cast<int>(group_rank),
+    return std::make_shared<ThreadsWorld>(job_->sub(rank_, ranks, turn), store_, position_of(ranks, rank_),
                                           options, pending_,
                                           cat(part_, "sub-", ranks_to_string(ranks), ".", turn, "."));
 }

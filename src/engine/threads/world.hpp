@@ -14,7 +14,6 @@
 #include <rankmesh/engine/world.hpp>
 
 #include "engine/channel.hpp"
-#include "engine/diagnosis/cause.hpp"
 #include "engine/membership/rendezvous.hpp"
 #include "engine/pending_buffers.hpp"
 #include "engine/system.hpp"
@@ -71,12 +70,23 @@ private:
     int size() const override { return job_->size; }
     const std::vector<int>& local_ranks() const override { return local_ranks_; }
     void max(std::array<std::int64_t, 4>& values) override;
-    void send(int to, const std::string& bytes) override;
-    std::string receive(int from) override;
-    void post(int to, const std::string& bytes) override;
+    void send(int to, const std::string& bytes) override {
+        job_->mailboxes[static_cast<std::size_t>(to)].put(rank_, bytes);
+    }
+    std::string receive(int from) override {
+        return job_->mailboxes[static_cast<std::size_t>(rank_)].take(job_->departures, from, options.timeout);
+    }
+    void post(int to, const std::string& bytes) override {
+        job_->mailboxes[static_cast<std::size_t>(to)].post(rank_, bytes);
+    }
     std::vector<std::pair<int, std::string>> collect(const std::string& phase, std::span<const int> from,
-                                                     std::chrono::steady_clock::time_point until) override;
-    std::string doing(int rank) override;
+                                                     std::chrono::steady_clock::time_point until) override {
+        return job_->mailboxes[static_cast<std::size_t>(rank_)].collect(job_->departures, phase, from, until);
+    }
+    std::string doing(int rank) override {
+        if (const auto recorder = job_->recorder(rank)) recorder->asked();
+        return job_->doing(rank);
+    }
     std::shared_ptr<Channel> create(const ChannelRequest& request) override;
 
     Rendezvous& rendezvous();

@@ -4,8 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include <rankmesh/core/text.hpp>
-
 #include "engine/diagnosis/failure.hpp"
 #include "engine/gloo/monitor/peer_monitor.hpp"
 #include "engine/timeout.hpp"

@@ -7,8 +7,6 @@
 #include <exception>
 #include <utility>
 
-#include <rankmesh/core/text.hpp>
-
 #include "engine/diagnosis/attendance.hpp"
 #include "engine/diagnosis/failure.hpp"
 #include "engine/gloo/monitor/peer_monitor.hpp"
@@ -168,16 +166,6 @@ void PeerMonitor::explain(const std::string& text) noexcept {
         if (gone_[i]) who.push_back(ranks_[i]);
     lock.unlock();
     fail(who.empty() ? std::move(failure) : left(std::move(who)));
-}
-
-void PeerMonitor::throw_failure(const Label& label) const {
-    const auto lock = std::lock_guard(mutex_);
-    failure_->raise(label);
-}
-
-std::optional<Failure> PeerMonitor::failure() const {
-    const auto lock = std::lock_guard(mutex_);
-    return failure_;
 }
 
 // In a reply.

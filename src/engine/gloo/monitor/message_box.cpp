@@ -46,12 +46,6 @@ bool MessageBox::send(int to, MessageKind kind, std::uint64_t number, std::uint3
     }
 }
 
-void MessageBox::give_up(int to) noexcept {
-    const auto lock = std::lock_guard(sending_);
-    for (const auto& sent : sent_)
-        if (sent->to == to) sent->buffer->abortWaitSend();
-}
-
 void MessageBox::wait_for_goodbye(int to, std::chrono::steady_clock::time_point until) noexcept {
     Sent* goodbye = nullptr;
     {

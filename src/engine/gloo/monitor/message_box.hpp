@@ -46,7 +46,11 @@ public:
     bool send(int to, MessageKind kind, std::uint64_t number, std::uint32_t value,
               const std::string& text) noexcept;
     /// Ends the waits for what was sent to a peer: Gloo does not always notice that it will never complete.
-    void give_up(int to) noexcept;
+    void give_up(int to) noexcept {
+        const auto lock = std::lock_guard(sending_);
+        for (const auto& sent : sent_)
+            if (sent->to == to) sent->buffer->abortWaitSend();
+    }
     /// Waits until a peer has the goodbye that it was sent, or `until`.
     void wait_for_goodbye(int to, std::chrono::steady_clock::time_point until) noexcept;
 

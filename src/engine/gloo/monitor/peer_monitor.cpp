@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <exception>
 
-#include <rankmesh/core/text.hpp>
-
 #include "engine/gloo/monitor/terminate_handler.hpp"
 #include "engine/timeout.hpp"
 
@@ -79,12 +77,6 @@ void PeerMonitor::await(int group_rank, bool unposted) {
     if (unposted) find_who_left();
 }
 
-void PeerMonitor::arrive() {
-    alarm_.clear();
-    const auto lock = std::lock_guard(mutex_);
-    waiting_ = std::nullopt;
-}
-
 std::string PeerMonitor::terminate_report() const {
     const auto lock = std::unique_lock(mutex_, std::try_to_lock);
     if (!lock || !waiting_) return {};
@@ -129,12 +121,6 @@ void PeerMonitor::await_goodbyes() {
                 !connections_->is_open(from, {}))
                 mark_gone(from);
     }
-}
-
-/// Sends nothing more to a peer.
-void PeerMonitor::mark_gone(int from) {
-    gone_[static_cast<std::size_t>(from)] = true;
-    messages_.give_up(from);
 }
 
 /// Handles every complete message; false if one was a failure. Throws if the next one cannot be awaited.

@@ -78,7 +78,11 @@ public:
     /// Starts the timeout of a call. The caller waits for the call, and calls `arrive` when it is complete.
     void wait_for(const Waiting& waiting);
     void await(int group_rank, bool unposted = false);
-    void arrive();
+    void arrive() {
+        alarm_.clear();
+        const auto lock = std::lock_guard(mutex_);
+        waiting_ = std::nullopt;
+    }
     /// Adds the next collective of this rank, and its number, to the history. Returns the mark of its data.
     std::uint64_t called(const Call& call, std::uint64_t number);
     /// Adds a message to or from a group rank, and returns its mark.
@@ -103,8 +107,14 @@ public:
     /// else with its own.
     void explain(const std::string& text) noexcept;
     /// Throws the failure as an error on the group of `label`; called once there is one.
-    [[noreturn]] void throw_failure(const Label& label) const;
-    std::optional<Failure> failure() const;
+    [[noreturn]] void throw_failure(const Label& label) const {
+        const auto lock = std::lock_guard(mutex_);
+        failure_->raise(label);
+    }
+    std::optional<Failure> failure() const {
+        const auto lock = std::lock_guard(mutex_);
+        return failure_;
+    }
     /// A line about the call that this rank waits for, for the terminate handler; "" without such a call.
     std::string terminate_report() const;
     /// Blocks until `condition` holds. Evaluates it after each `change` and after a failure.
@@ -149,7 +159,11 @@ private:
     void renew(const Failure& why) noexcept override { fail(why); }
     void listen();
     void await_goodbyes();
-    void mark_gone(int from);
+    /// Sends nothing more to a peer.
+    void mark_gone(int from) {
+        gone_[static_cast<std::size_t>(from)] = true;
+        messages_.give_up(from);
+    }
     void receive_message(int from, const Message& message);
     bool take_messages();
     void find_lost(const std::string& text);

@@ -96,22 +96,6 @@ std::vector<ConnectionContext::Announced> ConnectionContext::announced() {
     return announced_;
 }
 
-std::uint64_t ConnectionContext::announcements() {
-    const auto lock = std::lock_guard(mutex_);
-    return announcements_;
-}
-
-void ConnectionContext::await_announcement(std::uint64_t known) {
-    auto lock = std::unique_lock(mutex_);
-    announcement_.wait(lock, [&] { return announcements_ != known; });
-}
-
-void ConnectionContext::wake() {
-    const auto lock = std::lock_guard(mutex_);
-    ++announcements_;
-    announcement_.notify_all();
-}
-
 ConnectionContext::ConnectionContext(const std::shared_ptr<::gloo::transport::Device>& device, int group_rank,
                                      int size)
     : ::gloo::transport::tcp::Context(std::dynamic_pointer_cast<::gloo::transport::tcp::Device>(device),

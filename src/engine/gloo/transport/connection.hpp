@@ -110,10 +110,20 @@ public:
     /// Those messages, in the order in which they were announced.
     std::vector<Announced> announced();
     /// Counts the announcements, and what else wakes those that wait for one.
-    std::uint64_t announcements();
+    std::uint64_t announcements() {
+        const auto lock = std::lock_guard(mutex_);
+        return announcements_;
+    }
     /// Waits for an announcement after the first `known`.
-    void await_announcement(std::uint64_t known);
-    void wake();
+    void await_announcement(std::uint64_t known) {
+        auto lock = std::unique_lock(mutex_);
+        announcement_.wait(lock, [&] { return announcements_ != known; });
+    }
+    void wake() {
+        const auto lock = std::lock_guard(mutex_);
+        ++announcements_;
+        announcement_.notify_all();
+    }
     /// Called by the connections: a peer has announced what it sends.
     void announce(const Announced& message);
 

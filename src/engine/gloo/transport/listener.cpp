@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/gloo/transport/listener.hpp"
 
-#include <sys/epoll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -67,21 +65,6 @@ Listener::~Listener() {
     }
     for (auto& [id, pending] : pending_) ::close(std::exchange(pending.descriptor, -1));
     close_own();
-}
-
-void Listener::close_own() {
-    for (auto* descriptor : {&descriptor_, &ready_})
-        if (*descriptor >= 0) ::close(std::exchange(*descriptor, -1));
-}
-
-int Listener::shortage(std::chrono::milliseconds lasting) const {
-    const auto lock = std::lock_guard(mutex_);
-    return shortage_ != 0 && std::chrono::steady_clock::now() - short_since_ >= lasting ? shortage_ : 0;
-}
-
-bool Listener::await(int descriptor, std::uint64_t id) const {
-    auto event = epoll_event{.events = EPOLLIN, .data = {.u64 = id}};
-    return ::epoll_ctl(ready_, EPOLL_CTL_ADD, descriptor, &event) == 0;
 }
 
 void Listener::accept(bool wanted) {

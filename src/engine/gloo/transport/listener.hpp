@@ -2,15 +2,14 @@
 #pragma once
 
 #include <gloo/transport/tcp/device.h>
+#include <sys/epoll.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <map>
-#include <memory>
-#include <mutex>
-#include <string>
-#include <vector>
+#include <utility>
 
 #include "engine/fork.hpp"
 #include "engine/gloo/transport/endpoint.hpp"
@@ -27,7 +26,10 @@ public:
 
     /// The errno for which this process cannot accept who calls, and could not for so long; 0 if there is
     /// none.
-    int shortage(std::chrono::milliseconds lasting) const;
+    int shortage(std::chrono::milliseconds lasting) const {
+        const auto lock = std::lock_guard(mutex_);
+        return shortage_ != 0 && std::chrono::steady_clock::now() - short_since_ >= lasting ? shortage_ : 0;
+    }
 
     /// A peer that this process waits for.
     class Peer {
@@ -67,9 +69,15 @@ private:
     void handleEvents(int events) override;
     void accept_pending();
     void read(Pending::iterator pending);
-    void close_own();
+    void close_own() {
+        for (auto* descriptor : {&descriptor_, &ready_})
+            if (*descriptor >= 0) ::close(std::exchange(*descriptor, -1));
+    }
     /// Waits for what comes to a descriptor, in the name of a number; false if the system refuses.
-    bool await(int descriptor, std::uint64_t id) const;
+    bool await(int descriptor, std::uint64_t id) const {
+        auto event = epoll_event{.events = EPOLLIN, .data = {.u64 = id}};
+        return ::epoll_ctl(ready_, EPOLL_CTL_ADD, descriptor, &event) == 0;
+    }
     /// Whether who calls is accepted: not for a while where this process has no descriptor for that.
     void accept(bool wanted);
     /// Forgets a pending connection, and releases its descriptor to the caller.

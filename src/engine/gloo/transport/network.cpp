@@ -124,10 +124,6 @@ std::shared_ptr<Listener> Network::listener_of(const std::shared_ptr<Network>& n
 
 void Network::run(const std::function<void()>& step) { step_->take(step); }
 
-void Network::expect(int ranks) {
-    if (std::cmp_greater(ranks, std::thread::hardware_concurrency())) has_processors_ = false;
-}
-
 Network::FastWakeup::FastWakeup(std::shared_ptr<Network> network) : network_(std::move(network)) {
     const auto lock = std::lock_guard(network_->mutex_);
     if (network_->fast_wakeups_++ == 0) network_->wakeups_->ring();

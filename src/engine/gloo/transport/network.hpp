@@ -6,9 +6,9 @@
 
 #include <atomic>
 #include <functional>
-#include <memory>
-#include <mutex>
 #include <string>
+#include <thread>
+#include <utility>
 
 #include "engine/fork.hpp"
 
@@ -36,7 +36,9 @@ public:
     void run(const std::function<void()>& step);
 
     /// Of a world whose connections use this network, `ranks` are on this host.
-    void expect(int ranks);
+    void expect(int ranks) {
+        if (std::cmp_greater(ranks, std::thread::hardware_concurrency())) has_processors_ = false;
+    }
     /// False if a world had more ranks on this host than the host has processors.
     bool has_processors() const { return has_processors_; }
 
