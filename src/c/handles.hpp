@@ -3,14 +3,7 @@
 // becomes an error code, and its text and ranks are kept per thread.
 #pragma once
 
-#include <chrono>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
 #include <type_traits>
-#include <utility>
-#include <vector>
 
 #include <rankmesh/rankmesh.h>
 #include <rankmesh/core/error.hpp>

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <span>
-#include <vector>
-
 #include <rankmesh/engine/communicator.hpp>
 #include <rankmesh/engine/world.hpp>
 

@@ -3,11 +3,8 @@
 #pragma once
 
 #include <algorithm>
-#include <concepts>
-#include <cstddef>
 #include <cstring>
 #include <tuple>
-#include <type_traits>
 #include <utility>
 
 #include <rankmesh/engine/dtype.hpp>

@@ -7,13 +7,7 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
-#include <memory>
-#include <optional>
-#include <span>
-#include <string>
 #include <thread>
-#include <utility>
-#include <vector>
 
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/core/group.hpp>

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/combine.hpp"
 
-#include <algorithm>
-#include <concepts>
-#include <cstring>
 #include <limits>
-#include <vector>
 
 #include "engine/arithmetic.hpp"
 #include "engine/exact_sum.hpp"

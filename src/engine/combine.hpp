@@ -2,7 +2,6 @@
 // The reductions of a call, in the order of the ranks, where an engine does not have them itself.
 #pragma once
 
-#include <cstddef>
 #include <functional>
 #include <span>
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/engine/communicator.hpp>
 
-#include <algorithm>
-
 #include "engine/access.hpp"
 #include "engine/channel.hpp"
 #include "engine/exact_sum.hpp"

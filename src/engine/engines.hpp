@@ -2,10 +2,6 @@
 // The engines that there are, built or not: all that is not inside one of them asks this list.
 #pragma once
 
-#include <span>
-#include <string_view>
-#include <vector>
-
 #include <rankmesh/engine/built.hpp>
 #include <rankmesh/engine/join_cost.hpp>
 #include <rankmesh/engine/world.hpp>

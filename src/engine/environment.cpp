@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/environment.hpp"
 
-#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
-#include <vector>
 
 #include <rankmesh/core/detail/number.hpp>
 #include <rankmesh/core/error.hpp>

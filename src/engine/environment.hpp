@@ -3,9 +3,6 @@
 #pragma once
 
 #include <initializer_list>
-#include <optional>
-#include <string>
-#include <string_view>
 
 #include <rankmesh/engine/launcher.hpp>
 #include <rankmesh/engine/world.hpp>

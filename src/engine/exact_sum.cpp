@@ -2,10 +2,8 @@
 // Compiled without contraction into fused operations: products are rounded on every processor alike.
 #include "engine/exact_sum.hpp"
 
-#include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "engine/arithmetic.hpp"

@@ -2,13 +2,6 @@
 #pragma once
 
 #include <array>
-#include <chrono>
-#include <cstdint>
-#include <memory>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include <rankmesh/engine/device_settings.hpp>
 

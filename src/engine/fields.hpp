@@ -3,9 +3,6 @@
 
 #include <charconv>
 #include <cstddef>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/core/ranks.hpp>

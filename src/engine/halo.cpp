@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <vector>
 
 #include <rankmesh/engine/detail/make_call.hpp>
 

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/engine/member.hpp>
 
-#include <algorithm>
 #include <array>
-#include <exception>
 #include <limits>
 #include <utility>
 

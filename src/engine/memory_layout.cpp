@@ -2,10 +2,8 @@
 #include "engine/memory_layout.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <ranges>
-#include <vector>
 
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/engine/strided.hpp>

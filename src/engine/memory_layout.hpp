@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstddef>
-
 #include <rankmesh/engine/detail/memory_layout.hpp>
 
 namespace rankmesh::detail {

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstddef>
-#include <vector>
-
 #include <rankmesh/engine/buffers.hpp>
 
 #include "engine/channel.hpp"

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <exception>
-#include <utility>
 
 #include "engine/channel.hpp"
 #include "engine/record/recorded.hpp"

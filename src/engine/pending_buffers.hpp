@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
 #include <map>
-#include <memory>
 #include <mutex>
-#include <span>
-#include <utility>
-#include <vector>
 
 #include "engine/channel.hpp"
 

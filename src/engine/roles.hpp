@@ -2,9 +2,7 @@
 // What one rank does in a call: which buffers it uses, and the ranks at the other ends of its messages.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <string>
 #include <string_view>
 #include <vector>
 

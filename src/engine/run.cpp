@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
-#include <string>
-#include <vector>
 
 #include <rankmesh/engine/threads.hpp>
 

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/engine/sparse.hpp>
 
-#include <chrono>
 #include <cstring>
-#include <optional>
 
 #include "engine/access.hpp"
 #include "engine/channel.hpp"

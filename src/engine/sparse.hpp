@@ -2,10 +2,6 @@
 // The sparse exchange of languages whose elements have a type only when the program runs.
 #pragma once
 
-#include <cstdint>
-#include <utility>
-#include <vector>
-
 #include <rankmesh/engine/sparse.hpp>
 #include <rankmesh/engine/tag.hpp>
 

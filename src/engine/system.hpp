@@ -7,10 +7,7 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
-#include <string>
-#include <string_view>
 #include <thread>
-#include <utility>
 
 #include <rankmesh/core/error.hpp>
 

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <string>
 #include <thread>
 
 #include <rankmesh/core/error.hpp>

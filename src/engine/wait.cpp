@@ -1,10 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Waiting for several operations.
-#include <algorithm>
-#include <chrono>
-#include <exception>
-#include <memory>
-#include <vector>
 
 #include <rankmesh/engine/pending.hpp>
 

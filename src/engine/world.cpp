@@ -3,9 +3,7 @@
 
 #include <signal.h>
 
-#include <algorithm>
 #include <cstdlib>
-#include <exception>
 #include <utility>
 
 #include <rankmesh/core/detail/number.hpp>

@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <atomic>
 #include <deque>
-#include <exception>
-#include <map>
-#include <memory>
-#include <string>
-#include <vector>
 
 #include <rankmesh/engine/world.hpp>
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/checked/call_matcher.hpp"
 
-#include <algorithm>
 #include <array>
 
 #include "engine/diagnosis/attendance.hpp"

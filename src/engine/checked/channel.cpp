@@ -2,9 +2,7 @@
 #include "engine/checked/channel.hpp"
 
 #include <algorithm>
-#include <deque>
 #include <map>
-#include <span>
 #include <utility>
 
 #include "engine/checked/call_matcher.hpp"

@@ -2,9 +2,7 @@
 #include "engine/checked/collectives.hpp"
 
 #include <algorithm>
-#include <cstddef>
 #include <cstring>
-#include <span>
 
 #include <rankmesh/engine/detail/make_call.hpp>
 

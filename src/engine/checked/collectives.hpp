@@ -2,13 +2,7 @@
 #pragma once
 
 #include <array>
-#include <cstdint>
 #include <deque>
-#include <exception>
-#include <functional>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "engine/channel.hpp"
 #include "engine/roles.hpp"

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/checked/messages.hpp"
 
-#include <utility>
-
 #include <rankmesh/engine/detail/make_call.hpp>
 
 #include "engine/diagnosis/failure.hpp"

@@ -2,12 +2,7 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
-#include <deque>
-#include <functional>
 #include <map>
-#include <optional>
-#include <vector>
 
 #include "engine/checked/collectives.hpp"
 

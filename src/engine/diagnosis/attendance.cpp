@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/diagnosis/attendance.hpp"
 
-#include <algorithm>
 #include <utility>
 
 #include <rankmesh/core/ranks.hpp>

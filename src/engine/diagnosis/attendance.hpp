@@ -3,8 +3,6 @@
 #pragma once
 
 #include <functional>
-#include <string>
-#include <vector>
 
 #include "engine/diagnosis/failure.hpp"
 

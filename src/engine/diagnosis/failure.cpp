@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/diagnosis/failure.hpp"
 
-#include <algorithm>
-
 #include <rankmesh/core/detail/quote.hpp>
 #include <rankmesh/core/ranks.hpp>
 

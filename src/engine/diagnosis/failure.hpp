@@ -4,11 +4,7 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
-#include <exception>
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include "engine/channel.hpp"
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/gloo/channel.hpp"
 
-#include <algorithm>
 #include <exception>
 
 #include "engine/gloo/transport/connection.hpp"

@@ -3,9 +3,6 @@
 
 #include <gloo/config.h>
 
-#include <chrono>
-#include <map>
-#include <mutex>
 #include <tuple>
 
 #include <rankmesh/engine/launcher.hpp>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/gloo/group_connector.hpp"
 
-#include <algorithm>
 #include <exception>
 #include <utility>
 

@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <functional>
-#include <map>
-#include <memory>
-#include <span>
-#include <string>
-#include <vector>
-
 #include "engine/exchange.hpp"
 #include "engine/gloo/transport/connections.hpp"
 #include "engine/gloo/transport/network.hpp"

@@ -12,10 +12,7 @@
 #include <gloo/reduce.h>
 #include <gloo/scatter.h>
 
-#include <algorithm>
-#include <array>
 #include <bit>
-#include <cstring>
 
 #include "engine/arithmetic.hpp"
 #include "engine/combine.hpp"

@@ -5,8 +5,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iterator>
-#include <string_view>
-#include <system_error>
 
 #include <rankmesh/core/detail/number.hpp>
 #include <rankmesh/core/error.hpp>

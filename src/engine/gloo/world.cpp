@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/gloo/world.hpp"
 
-#include <algorithm>
 #include <exception>
-#include <utility>
 
 #include "engine/fields.hpp"
 #include "engine/gloo/transport/network.hpp"

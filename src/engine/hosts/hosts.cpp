@@ -10,11 +10,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstdlib>
 #include <fstream>
 #include <functional>
-#include <optional>
 #include <set>
 
 #include <rankmesh/core/detail/number.hpp>

@@ -6,10 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <future>
-#include <thread>
 
 #include <rankmesh/core/error.hpp>
 

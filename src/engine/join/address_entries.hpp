@@ -2,10 +2,6 @@
 // In which entries ranks say where their peers reach them.
 #pragma once
 
-#include <cstdint>
-#include <span>
-#include <string>
-
 #include "engine/exchange.hpp"
 
 namespace rankmesh::detail {

@@ -2,8 +2,6 @@
 #include "engine/join/agree.hpp"
 
 #include <algorithm>
-#include <exception>
-#include <utility>
 
 #include "engine/channel.hpp"
 #include "engine/fields.hpp"

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include "engine/exchange.hpp"
 
@@ -27,8 +25,8 @@ std::string pack(const std::vector<PlanClass>& classes);
 /// Reads such bytes in a world of `size` ranks; throws EngineFailure for any others.
 std::vector<PlanClass> unpack(std::string_view bytes, int size);
 
-/// Throws Disagreement. Its text is `head`, then each description with its ranks. The ranks to blame are those
-/// of all classes but the first.
+/// Throws Disagreement. Its text is `head`, then each description with its ranks. The ranks to blame are
+/// those of all classes but the first.
 [[noreturn]] void throw_different(std::string head, const std::vector<PlanClass>& classes);
 
 /// Returns if all ranks of the world give the same `description`; otherwise throws Disagreement on every

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/join/blueprint.hpp"
 
-#include <algorithm>
 #include <functional>
 #include <tuple>
 

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <optional>
-#include <span>
-#include <string>
-#include <vector>
-
 #include <rankmesh/core/mesh.hpp>
 #include <rankmesh/engine/device_settings.hpp>
 #include <rankmesh/engine/plan.hpp>

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/join/join.hpp"
 
-#include <algorithm>
 #include <array>
-#include <chrono>
-#include <cstdint>
 #include <set>
 #include <utility>
 

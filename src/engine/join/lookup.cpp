@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/join/join.hpp"
 
-#include <algorithm>
-
 #include <rankmesh/core/detail/caller.hpp>
 #include <rankmesh/core/name.hpp>
 

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/membership/failure_board.hpp"
 
-#include <algorithm>
-#include <thread>
-#include <utility>
-
 #include "engine/channel.hpp"
 #include "engine/fields.hpp"
 #include "engine/membership/renewal.hpp"

@@ -3,12 +3,8 @@
 #pragma once
 
 #include <functional>
-#include <memory>
-#include <optional>
 #include <span>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "engine/membership/grow_outcome.hpp"
 #include "engine/store/store.hpp"

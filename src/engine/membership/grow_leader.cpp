@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/membership/grow_agreement.hpp"
 
-#include <algorithm>
-#include <chrono>
 #include <map>
 #include <set>
 

@@ -3,13 +3,6 @@
 // outcome.
 #pragma once
 
-#include <algorithm>
-#include <chrono>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "engine/channel.hpp"
 #include "engine/diagnosis/failure.hpp"
 #include "engine/store/store.hpp"

@@ -1,18 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <array>
-#include <cstdint>
 #include <cstring>
-#include <functional>
 #include <map>
-#include <memory>
-#include <optional>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "engine/channel.hpp"
 #include "engine/diagnosis/failure.hpp"

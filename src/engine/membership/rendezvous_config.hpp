@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <memory>
-#include <string>
-
 #include <rankmesh/engine/gloo.hpp>
 
 #include "engine/store/store.hpp"

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a Rendezvous waits for entries, and finds out why they do not come.
-#include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <numeric>
-#include <thread>
-#include <utility>
 
 #include "engine/diagnosis/attendance.hpp"
 #include "engine/membership/rendezvous.hpp"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/membership/renewal.hpp"
 
-#include <algorithm>
 #include <ranges>
 #include <string_view>
 

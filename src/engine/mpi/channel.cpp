@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/mpi/channel.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <map>

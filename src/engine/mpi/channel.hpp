@@ -2,8 +2,6 @@
 #pragma once
 
 #include <deque>
-#include <optional>
-#include <vector>
 
 #include <mpi.h>
 

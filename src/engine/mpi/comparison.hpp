@@ -4,7 +4,6 @@
 #include <mpi.h>
 
 #include <array>
-#include <cstdint>
 #include <optional>
 
 #include "engine/diagnosis/failure.hpp"

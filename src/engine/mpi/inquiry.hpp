@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "engine/diagnosis/attendance.hpp"
 #include "engine/mpi/watched_call.hpp"

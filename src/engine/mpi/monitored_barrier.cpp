@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/mpi/channel.hpp"
 
-#include <algorithm>
-#include <thread>
-
 #include "engine/diagnosis/attendance.hpp"
 #include "engine/timeout.hpp"
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The calls of MPI that make up one operation.
-#include <algorithm>
-#include <cstring>
 #include <numeric>
 
 #include "engine/arithmetic.hpp"

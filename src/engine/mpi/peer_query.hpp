@@ -1,18 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <cstring>
-#include <functional>
 #include <map>
-#include <optional>
-#include <span>
-#include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 #include "engine/channel.hpp"
 

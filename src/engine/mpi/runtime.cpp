@@ -11,7 +11,6 @@
 #include <exception>
 #include <iostream>
 #include <mutex>
-#include <optional>
 
 #include <rankmesh/core/detail/caller.hpp>
 #include <rankmesh/core/mesh.hpp>

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <atomic>
-#include <memory>
-#include <string>
-#include <thread>
-
 #include "engine/mpi/watchdog.hpp"
 
 namespace rankmesh::detail {

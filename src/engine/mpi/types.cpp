@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/mpi/types.hpp"
 
-#include <algorithm>
 #include <array>
 #include <map>
 #include <mutex>
-#include <utility>
 
 #include "engine/arithmetic.hpp"
 

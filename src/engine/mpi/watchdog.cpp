@@ -5,10 +5,8 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <utility>
 
 #include "engine/mpi/inquiry.hpp"
 #include "engine/mpi/peer_query.hpp"

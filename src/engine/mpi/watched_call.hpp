@@ -1,14 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <atomic>
-#include <chrono>
-#include <cstddef>
-#include <cstring>
-#include <memory>
-#include <optional>
-#include <string>
-
 #include "engine/channel.hpp"
 #include "engine/mpi/peer_query.hpp"
 #include "engine/record/recorder.hpp"

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/mpi/world.hpp"
 
-#include <algorithm>
 #include <random>
-#include <thread>
 
 #include <rankmesh/core/mesh.hpp>
 

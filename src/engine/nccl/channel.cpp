@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/nccl/channel.hpp"
 
-#include <algorithm>
-#include <chrono>
-#include <thread>
-#include <utility>
-
 #include <rankmesh/engine/detail/make_call.hpp>
 
 #include "engine/timeout.hpp"

@@ -3,10 +3,6 @@
 
 #include <array>
 #include <deque>
-#include <functional>
-#include <memory>
-#include <mutex>
-#include <vector>
 
 #include "engine/channel.hpp"
 #include "engine/diagnosis/cause.hpp"

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The completion and failure of a channel's works in flight. All but `watch`, `let_go`, `in_other_words` and
 // `with_names` is called under the lock.
-#include <algorithm>
-#include <chrono>
-#include <thread>
 #include <utility>
 
 #include "engine/diagnosis/attendance.hpp"

@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/nccl/comm.hpp"
 
-#include <algorithm>
-#include <chrono>
-#include <thread>
-#include <utility>
-
 #include <rankmesh/core/error.hpp>
 
 #include "engine/join/blueprint.hpp"

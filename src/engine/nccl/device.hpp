@@ -3,9 +3,7 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <memory>
 #include <mutex>
-#include <thread>
 #include <vector>
 
 #include "engine/nccl/reaper.hpp"

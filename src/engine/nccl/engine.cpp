@@ -1,15 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/nccl/engine.hpp"
 
-#include <algorithm>
 #include <array>
-#include <chrono>
-#include <cstdint>
 #include <cstring>
-#include <functional>
 #include <iterator>
-#include <map>
-#include <thread>
 
 #include <rankmesh/core/error.hpp>
 

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/nccl/reaper.hpp"
 
-#include <algorithm>
-#include <chrono>
 #include <condition_variable>
 #include <deque>
-#include <mutex>
-#include <vector>
 
 #include "engine/nccl/comm.hpp"
 #include "engine/system.hpp"

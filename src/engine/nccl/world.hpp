@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <memory>
 #include <optional>
-#include <string>
-#include <vector>
 
 #include "engine/nccl/engine.hpp"
 #include "engine/world_state.hpp"

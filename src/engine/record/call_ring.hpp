@@ -5,14 +5,9 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cstddef>
-#include <cstdint>
 #include <cstring>
-#include <memory>
 #include <mutex>
-#include <string>
-#include <vector>
 
 #include "engine/channel.hpp"
 

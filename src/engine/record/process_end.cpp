@@ -1,17 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <cerrno>
 #include <cstdlib>
-#include <exception>
-#include <mutex>
 #include <set>
-#include <string>
-#include <thread>
 
 #include "engine/record/recorder.hpp"
 #include "engine/system.hpp"

@@ -2,8 +2,6 @@
 // How communicators record their calls.
 #pragma once
 
-#include <span>
-
 #include <rankmesh/engine/pending.hpp>
 
 #include "engine/record/call_ring.hpp"

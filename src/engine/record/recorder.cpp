@@ -4,13 +4,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <system_error>
-#include <thread>
-#include <utility>
 
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/core/ranks.hpp>

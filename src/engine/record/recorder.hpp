@@ -1,16 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <atomic>
 #include <chrono>
-#include <cstdint>
 #include <exception>
 #include <map>
-#include <memory>
-#include <mutex>
 #include <optional>
-#include <string>
-#include <vector>
 
 #include "engine/record/call_ring.hpp"
 

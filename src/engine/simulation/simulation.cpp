@@ -1,14 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/simulation/simulation.hpp"
 
-#include <algorithm>
-#include <array>
 #include <charconv>
-#include <cstdint>
 #include <numeric>
-#include <optional>
-#include <span>
-#include <utility>
 
 #include <rankmesh/engine/world.hpp>
 

@@ -3,11 +3,7 @@
 #pragma once
 
 #include <bit>
-#include <functional>
 #include <map>
-#include <memory>
-#include <string>
-#include <vector>
 
 #include <rankmesh/engine/simulation.hpp>
 

@@ -2,10 +2,7 @@
 #pragma once
 
 #include <chrono>
-#include <optional>
 #include <stdexcept>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "engine/store/url.hpp"

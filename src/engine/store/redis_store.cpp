@@ -3,7 +3,6 @@
 
 #include <cstdlib>
 #include <mutex>
-#include <utility>
 
 #include <rankmesh/core/error.hpp>
 

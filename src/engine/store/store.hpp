@@ -4,9 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
-#include <string>
 #include <thread>
-#include <vector>
 
 #include <rankmesh/core/error.hpp>
 

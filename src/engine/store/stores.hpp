@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
 
 #include "engine/store/store.hpp"
 #include "engine/store/url.hpp"

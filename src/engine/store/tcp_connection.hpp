@@ -3,12 +3,8 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <cstdint>
 #include <map>
-#include <mutex>
 #include <set>
-#include <string>
-#include <string_view>
 
 #include "engine/fork.hpp"
 #include "engine/store/tcp_protocol.hpp"

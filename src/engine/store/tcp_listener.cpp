@@ -13,7 +13,6 @@
 #include <cstring>
 #include <thread>
 #include <tuple>
-#include <utility>
 
 #include <rankmesh/core/error.hpp>
 

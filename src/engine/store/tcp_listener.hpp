@@ -2,9 +2,6 @@
 #pragma once
 
 #include <chrono>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "engine/fork.hpp"
 #include "engine/store/tcp_protocol.hpp"

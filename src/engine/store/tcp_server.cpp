@@ -8,11 +8,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <list>
-#include <utility>
 
 #include <rankmesh/core/error.hpp>
 

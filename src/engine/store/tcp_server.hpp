@@ -2,17 +2,9 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
-#include <cstdint>
-#include <memory>
 #include <mutex>
 #include <random>
-#include <set>
-#include <string>
-#include <string_view>
 #include <thread>
-#include <unordered_map>
-#include <vector>
 
 #include "engine/store/tcp_entries.hpp"
 #include "engine/store/tcp_listener.hpp"

@@ -6,15 +6,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <iterator>
-#include <map>
-#include <mutex>
-#include <optional>
-#include <thread>
-#include <utility>
-#include <vector>
 
 #include <rankmesh/core/error.hpp>
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/store/url.hpp"
 
-#include <algorithm>
-
 #include <rankmesh/core/detail/number.hpp>
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/core/name.hpp>

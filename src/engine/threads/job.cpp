@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/threads/job.hpp"
 
-#include <algorithm>
 #include <exception>
 
 #include "engine/diagnosis/attendance.hpp"

@@ -1,18 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <atomic>
-#include <chrono>
-#include <condition_variable>
-#include <deque>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <optional>
-#include <span>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "engine/record/recorder.hpp"
 #include "engine/store/store.hpp"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/threads/shared_group.hpp"
 
-#include <algorithm>
 #include <cstring>
 #include <ranges>
 

@@ -3,7 +3,6 @@
 
 #include <exception>
 #include <latch>
-#include <map>
 #include <system_error>
 #include <thread>
 

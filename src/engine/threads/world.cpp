@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/threads/world.hpp"
 
-#include <algorithm>
-
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/core/ranks.hpp>
 #include <rankmesh/engine/detail/make_call.hpp>

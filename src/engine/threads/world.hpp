@@ -1,15 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
-#include <map>
-#include <memory>
-#include <optional>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include <rankmesh/core/mesh.hpp>
 #include <rankmesh/engine/world.hpp>
 

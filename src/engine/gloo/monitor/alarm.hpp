@@ -4,8 +4,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <functional>
-#include <memory>
-#include <mutex>
 #include <thread>
 #include <vector>
 

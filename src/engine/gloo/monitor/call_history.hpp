@@ -2,12 +2,8 @@
 #pragma once
 
 #include <array>
-#include <cstddef>
-#include <cstdint>
 #include <map>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include <rankmesh/engine/detail/call.hpp>
 

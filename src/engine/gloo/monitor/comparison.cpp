@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the monitors of a channel find out that its ranks have made different calls, when a call takes long.
-#include <algorithm>
 #include <utility>
-#include <vector>
 
 #include "engine/diagnosis/failure.hpp"
 #include "engine/gloo/monitor/peer_monitor.hpp"

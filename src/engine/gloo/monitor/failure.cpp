@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a monitor finds a failure, sends it to the other ranks, and throws it.
 
-#include <algorithm>
 #include <charconv>
 #include <cstring>
-#include <exception>
 #include <utility>
 
 #include "engine/diagnosis/attendance.hpp"

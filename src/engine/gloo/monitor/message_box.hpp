@@ -2,12 +2,7 @@
 // The messages between the monitors of a channel.
 #pragma once
 
-#include <chrono>
-#include <cstdint>
-#include <memory>
 #include <mutex>
-#include <string>
-#include <vector>
 
 #include "engine/gloo/transport/connections.hpp"
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/gloo/monitor/peer_monitor.hpp"
 
-#include <algorithm>
 #include <exception>
 
 #include "engine/gloo/monitor/terminate_handler.hpp"

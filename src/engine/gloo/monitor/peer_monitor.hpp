@@ -1,16 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <atomic>
-#include <condition_variable>
 #include <limits>
-#include <memory>
-#include <mutex>
-#include <optional>
 #include <set>
-#include <string>
-#include <thread>
-#include <vector>
 
 #include "engine/bell.hpp"
 #include "engine/channel.hpp"

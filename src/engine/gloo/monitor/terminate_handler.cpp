@@ -9,9 +9,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <mutex>
-#include <thread>
-#include <vector>
 
 #include "engine/gloo/monitor/peer_monitor.hpp"
 

@@ -6,11 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <exception>
-#include <thread>
-#include <utility>
 
 #include <rankmesh/core/error.hpp>
 

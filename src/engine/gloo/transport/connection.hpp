@@ -3,14 +3,10 @@
 
 #include <poll.h>
 
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <cstddef>
 #include <cstdint>
-#include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 

@@ -9,7 +9,6 @@
 #include <array>
 #include <exception>
 #include <mutex>
-#include <thread>
 #include <type_traits>
 
 #include <rankmesh/core/error.hpp>

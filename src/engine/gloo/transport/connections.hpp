@@ -4,14 +4,7 @@
 #include <gloo/context.h>
 #include <gloo/transport/unbound_buffer.h>
 
-#include <chrono>
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <memory>
 #include <optional>
-#include <string>
-#include <vector>
 
 #include "engine/diagnosis/failure.hpp"
 #include "engine/gloo/transport/connection.hpp"

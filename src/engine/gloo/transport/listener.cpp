@@ -5,9 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
-#include <utility>
 
 #include <rankmesh/core/error.hpp>
 

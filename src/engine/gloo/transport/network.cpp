@@ -8,14 +8,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <chrono>
-#include <condition_variable>
-#include <cstring>
 #include <exception>
-#include <map>
-#include <thread>
-#include <utility>
 
 #include <rankmesh/core/error.hpp>
 
