@@ -17,7 +17,8 @@ std::span<const Engine> engines() {
 std::vector<BuiltEngine> built_engines() {
     auto all = std::vector<BuiltEngine>{};
     for (const auto& engine : detail::engines())
-        for (auto& built : engine.built()) all.push_back(std::move(built));
+        if (engine.is_built())
+            all.push_back({std::string(engine.name), engine.library ? engine.library() : ""});
     return all;
 }
 

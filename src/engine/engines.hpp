@@ -11,8 +11,9 @@ namespace rankmesh::detail {
 /// What an engine's own folder says of it, also where it was not built.
 struct Engine {
     std::string_view name;
-    /// What this build has of it: the engine, then what it alone works with; nothing where it was not built.
-    std::vector<BuiltEngine> (*built)();
+    /// The library that it works with; "" where it was not built. Null: it needs none, and every build has
+    /// it.
+    std::string (*library)() = nullptr;
     /// True if it was built and this process was started for it; null: only its name chooses it.
     bool (*started)() = nullptr;
     /// The world of this process; throws NotBuilt. Null: it works beside another engine, on devices.
@@ -21,6 +22,8 @@ struct Engine {
     World (*rejoin)(const WorldOptions& options) = nullptr;
     /// What a join takes of it; null: nothing.
     EngineNeed (*need)(const JoinCost& cost) = nullptr;
+
+    bool is_built() const { return !library || !library().empty(); }
 };
 
 /// All of them; the first is for a process that was started for none, and of the others the first one that it

@@ -75,10 +75,7 @@ EngineNeed need_of_gloo(const JoinCost& cost) {
 
 Engine gloo_engine() {
     return {.name = "gloo",
-            .built = []() -> std::vector<BuiltEngine> {
-                if (!gloo::is_built()) return {};
-                return {{"gloo", gloo_library()}};
-            },
+            .library = gloo_library,
             .started = started_for_gloo,
             .create = [](int, char**, const WorldOptions& options) -> World { return gloo::World(options); },
             .rejoin = [](const WorldOptions& options) -> World { return gloo::World::rejoin({}, options); },

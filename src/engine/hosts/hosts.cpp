@@ -17,6 +17,7 @@
 
 #include <rankmesh/core/detail/number.hpp>
 #include <rankmesh/core/error.hpp>
+#include <rankmesh/core/ranks.hpp>
 
 #include "engine/hosts/local_processes.hpp"
 #include "engine/hosts/sockets.hpp"
@@ -136,8 +137,9 @@ std::vector<Interface> interfaces(const std::string& wanted) {
 }
 
 std::string to_text(const std::vector<Interface>& interfaces) {
-    const auto text =
-        joined(interfaces, ", ", [](const auto& each) { return cat(each.name, " ", each.address); });
+    auto text = std::string{};
+    for (const auto& each : interfaces)
+        append(text, cat(text.empty() ? "" : ", ", each.name, " ", each.address));
     return text.empty() ? "none" : text;
 }
 

@@ -14,10 +14,7 @@ std::string mpi_library();
 
 Engine mpi_engine() {
     return {.name = "mpi",
-            .built = []() -> std::vector<BuiltEngine> {
-                if (!mpi::is_built()) return {};
-                return {{"mpi", mpi_library()}};
-            },
+            .library = mpi_library,
             .started =
                 [] {
                     return mpi::is_built() && !is_of_torchrun() &&

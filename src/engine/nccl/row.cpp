@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/core/error.hpp>
-#include <rankmesh/engine/nccl.hpp>
 
 #include "engine/engines.hpp"
 #include "engine/nccl/unique_ids.hpp"
@@ -30,13 +29,6 @@ EngineNeed need_of_nccl(const JoinCost& cost) {
 
 }  // namespace
 
-Engine nccl_engine() {
-    return {.name = "nccl",
-            .built = []() -> std::vector<BuiltEngine> {
-                if (!nccl::is_built()) return {};
-                return {{"nccl", nccl_library()}};
-            },
-            .need = need_of_nccl};
-}
+Engine nccl_engine() { return {.name = "nccl", .library = nccl_library, .need = need_of_nccl}; }
 
 }  // namespace rankmesh::detail

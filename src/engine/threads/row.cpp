@@ -8,11 +8,7 @@
 namespace rankmesh::detail {
 
 Engine threads_engine() {
-    return {.name = "threads",
-            .built = []() -> std::vector<BuiltEngine> {
-                return {{"threads", ""}};
-            },
-            .create = [](int, char**, const WorldOptions& options) -> World {
+    return {.name = "threads", .create = [](int, char**, const WorldOptions& options) -> World {
                 check_announced("threads", 1);
                 return Access::world(std::make_shared<ThreadsWorld>(
                     std::make_shared<Job>(1), std::make_shared<JobStore>(), 0, options));
