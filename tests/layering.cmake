@@ -30,7 +30,7 @@ set(third_party_of_cli "^fmt/core\\.h$")
 set(private_of_cli "^convert/(job|words)\\.hpp$|^formats/(json|text)\\.hpp$|^cluster/read/read\\.hpp$|^explain/read/versions\\.hpp$|^report/columns\\.hpp$")
 # The formats, where records, models and clusters are read, and what is said of models is written.
 set(private_of_src_explain_read "^formats/")
-set(private_of_src_plan_read "^formats/|^rankmesh/convert/convert\\.hpp$")
+set(private_of_src_plan_read "^formats/|^rankmesh/convert/convert\\.hpp$|^convert/shell_words\\.hpp$")
 set(private_of_src_cluster_read "^formats/")
 # The rows of the operations that records name.
 set(private_of_src_explain_agreement "^rankmesh/engine/detail/operation\\.hpp$")
