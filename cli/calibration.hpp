@@ -11,7 +11,7 @@
 #include <rankmesh/engine/world.hpp>
 
 #include "link_fit.hpp"
-#include "progress.hpp"
+#include "output.hpp"
 #include "topology.hpp"
 
 namespace rankmesh::cli {

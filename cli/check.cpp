@@ -8,11 +8,10 @@
 #include <rankmesh/engine/simulation.hpp>
 #include <rankmesh/report/text.hpp>
 
+#include "explain/read/versions.hpp"
 #include "output.hpp"
-#include "progress.hpp"
 #include "subcommand.hpp"
 #include "topology.hpp"
-#include "versions.hpp"
 
 namespace rankmesh::cli {
 

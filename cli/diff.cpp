@@ -10,7 +10,6 @@
 #include <rankmesh/view/diff.hpp>
 #include <rankmesh/view/svg.hpp>
 
-#include "file.hpp"
 #include "output.hpp"
 #include "subcommand.hpp"
 #include "topology.hpp"

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -20,12 +22,11 @@
 
 #include "children.hpp"
 #include "cluster/read/read.hpp"
+#include "explain/read/versions.hpp"
 #include "formats/text.hpp"
 #include "output.hpp"
-#include "progress.hpp"
 #include "topology.hpp"
 #include "verification.hpp"
-#include "versions.hpp"
 
 extern char** environ;
 
@@ -133,7 +134,7 @@ std::string visible_problem(int devices) {
 
 // --- the steps
 
-void all_reduce(nccl::World& world, Communicator& on) {
+void all_reduce(nccl::World& world, auto&& on) {
     auto ones = nccl::Array<float>(world, 1024);
     ones.copy_from(std::vector<float>(1024, 1.0f));
     on.start().all_reduce(ones.memory()).synchronize();  // throws errors of the device
@@ -158,19 +159,12 @@ void split(nccl::World& world, const Say& say) {
     if (world.size() % 2 == 0) {
         say("join of dp=* tp=2, dp,tp");
         auto me = world.join({{"dp", rest}, {"tp", 2}}, {.over = {{"dp", "tp"}}});
-        for (const auto* axis : {"dp", "tp"}) {
-            auto on = me.on(axis);
-            all_reduce(world, on);
-        }
-        auto both = me.on("dp", "tp");
-        all_reduce(world, both);
+        for (const auto* axis : {"dp", "tp"}) all_reduce(world, me.on(axis));
+        all_reduce(world, me.on("dp", "tp"));
     }
     say("join of a mesh without the last rank");
     auto me = world.join({{"dp", world.size() - 1}}, {.partial = true});
-    if (me.inside()) {
-        auto on = me.on("dp");
-        all_reduce(world, on);
-    }
+    if (me.inside()) all_reduce(world, me.on("dp"));
 }
 
 void run_operations(nccl::World& world, const Say& say) {
@@ -310,10 +304,33 @@ nccl::Software software_of(double timeout, std::string& crash) {
 
 std::string or_absent(const std::string& text) { return text.empty() ? "not found" : text; }
 
-std::string library_of(std::string_view engine) {
-    for (const auto& [name, library] : built_engines())
-        if (name == engine) return library;
-    return {};
+/// Prints a name and a version a line, such as `Python 3.11.2`.
+constexpr auto version_command = R"(exec 2>/dev/null
+c++ --version | sed -n '1 { /clang/ s/.*version \([0-9.]*\).*/Clang \1/p; t; s/.* /GCC /p }'
+python3 -c 'import platform; print("Python", platform.python_version(), flush=True)
+import importlib.metadata; print("PyTorch", importlib.metadata.version("torch"))')";
+
+std::string output_of_command() {
+    auto text = std::string{};
+    auto piece = std::array<char, 256>{};
+    const auto pipe = std::unique_ptr<FILE, int (*)(FILE*)>(popen(version_command, "r"), pclose);
+    while (pipe && std::fgets(piece.data(), piece.size(), pipe.get()) != nullptr) text += piece.data();
+    return text;
+}
+
+/// Returns the versions of the libraries that rankmesh was built with, of the `python3` and `c++` of PATH,
+/// and of that Python's PyTorch. `nccl` is the version of NCCL; "": none.
+of_versions::Versions found_versions(const std::string& nccl) {
+    auto lines = output_of_command();
+    for (const auto& [engine, library] : built_engines())
+        if (engine != "nccl") lines += library + "\n";  // of NCCL, it is the header's
+    if (!nccl.empty()) lines += "NCCL " + nccl;
+    auto versions = of_versions::Versions{};
+    for (const auto line : formats::split(lines, '\n'))
+        for (const auto& library : of_versions::libraries)
+            if (line.starts_with(std::string(library.name) + " "))
+                versions.emplace_back(library.key, line.substr(line.find_first_of("0123456789")));
+    return versions;
 }
 
 /// Adds the versions, and what is known of them.
@@ -345,10 +362,10 @@ std::vector<Fact> facts(const nccl::Software& found, const std::string& crash) {
                                                           : fmt::format("supports CUDA {}", found.driver),
                                      driver.empty() ? "" : "; " + driver)});
     rows.push_back({"CUDA runtime", or_absent(found.runtime)});
-    const auto header = library_of("nccl");
-    rows.push_back(
-        {"NCCL", or_absent(found.nccl) +
-                     (header.empty() ? "" : fmt::format("; built with the header of {}", header))});
+    rows.push_back({"NCCL", or_absent(found.nccl)});
+    for (const auto& [engine, library] : built_engines())
+        if (engine == "nccl" && !library.empty())
+            rows.back().text += fmt::format("; built with the header of {}", library);
     auto gpus = fmt::format("{}", found.devices);
     try {
         if (found.devices > 0) {

@@ -8,7 +8,6 @@
 #include <rankmesh/view/svg.hpp>
 #include <rankmesh/view/text.hpp>
 
-#include "file.hpp"
 #include "output.hpp"
 #include "subcommand.hpp"
 #include "topology.hpp"

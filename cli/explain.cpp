@@ -8,7 +8,6 @@
 #include <rankmesh/explain/slow.hpp>
 
 #include "output.hpp"
-#include "progress.hpp"
 #include "subcommand.hpp"
 #include "topology.hpp"
 

@@ -10,7 +10,6 @@
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/core/name.hpp>
 
-#include "file.hpp"
 #include "formats/text.hpp"
 #include "output.hpp"
 

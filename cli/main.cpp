@@ -103,17 +103,6 @@ void check_number(CLI::Option& one, const Option& option) {
     };
     one.check(CLI::Validator(check, ""));
 }
-void check_value(CLI::Option& one, const Option& option, std::optional<int>*) {
-    check_number<int>(one, option);
-}
-void check_value(CLI::Option& one, const Option& option, std::size_t*) {
-    check_number<std::size_t>(one, option);
-}
-void check_value(CLI::Option& one, const Option& option, double*) { check_number<double>(one, option); }
-void check_value(CLI::Option&, const Option&, Bytes*) {}  // checked when read
-void check_value(CLI::Option&, const Option& option, const void*) {
-    if (option.range) throw std::logic_error("only numbers have a range");
-}
 
 /// Throws UsageError for a value that is none of the option's.
 void check_word(CLI::Option& one, const Option& option) {
@@ -130,8 +119,14 @@ void check_word(CLI::Option& one, const Option& option) {
 void add(CLI::App& app, const Option& option) {
     std::visit(
         [&](auto* target) {
+            using Value = std::remove_pointer_t<decltype(target)>;
             auto* one = added(app, option, *target);
-            check_value(*one, option, target);
+            if constexpr (std::is_same_v<Value, std::optional<int>>)
+                check_number<int>(*one, option);
+            else if constexpr (std::is_same_v<Value, std::size_t> || std::is_same_v<Value, double>)
+                check_number<Value>(*one, option);
+            else if (option.range && !std::is_same_v<Value, Bytes>)
+                throw std::logic_error("only numbers have a range");
             if (option.takes_only_values) check_word(*one, option);
             if (!option.type.empty()) one->type_name(option.type);
         },

@@ -13,7 +13,6 @@
 #include "formats/text.hpp"
 #include "json_stream.hpp"
 #include "output.hpp"
-#include "progress.hpp"
 #include "subcommand.hpp"
 #include "topology.hpp"
 

@@ -15,9 +15,7 @@
 
 #include <rankmesh/engine/launcher.hpp>
 #include "calibration.hpp"
-#include "file.hpp"
 #include "output.hpp"
-#include "progress.hpp"
 #include "subcommand.hpp"
 #include "topology.hpp"
 #include "verification.hpp"
@@ -300,17 +298,18 @@ WorldOptions options_of(const Arguments& arguments) {
 /// Runs one process of a job. All ranks get the same usage error; only one prints it.
 int run_launched(const Arguments& arguments, Output& output) {
     auto world = World::from_environment(options_of(arguments));
+    const auto say = [&](const std::exception& error, int status) {
+        if (world.rank() == 0) fmt::print(stderr, "rankmesh: {}\n", error.what());
+        return status;
+    };
     try {
         return run_in(world, arguments, output);
     } catch (const UsageError& error) {
-        if (world.rank() == 0) fmt::print(stderr, "rankmesh: {}\n", error.what());
-        return 2;
-    } catch (const Disagreement& disagreement) {
-        if (world.rank() == 0) fmt::print(stderr, "rankmesh: {}\n", disagreement.what());
-        return 2;
-    } catch (const NoDevice& missing) {
-        if (world.rank() == 0) fmt::print(stderr, "rankmesh: {}\n", missing.what());
-        return 1;
+        return say(error, 2);
+    } catch (const Disagreement& error) {
+        return say(error, 2);
+    } catch (const NoDevice& error) {
+        return say(error, 1);
     }
 }
 

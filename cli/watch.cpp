@@ -9,7 +9,6 @@
 #include <rankmesh/explain/slow.hpp>
 #include <rankmesh/explain/watch.hpp>
 
-#include "file.hpp"
 #include "output.hpp"
 #include "subcommand.hpp"
 

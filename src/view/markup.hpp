@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What SVG and HTML share: escaped text, and colours.
+// What SVG and HTML share: escaped text and colours; and the parts of the page.
 #pragma once
 
 #include <array>
@@ -78,5 +78,11 @@ inline std::string to_text(const Rgb& rgb) {
     }
     return text;
 }
+
+// The files of src/view/page, which CMake compiles into a source: the page with the placeholders `@title@`,
+// `@style@`, `@data@` and `@script@`, and what stands there for every mesh.
+extern const std::string_view page_html;
+extern const std::string_view page_style;
+extern const std::string_view page_script;
 
 }  // namespace rankmesh::view

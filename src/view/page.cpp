@@ -8,7 +8,6 @@
 
 #include "view/check_fits.hpp"
 #include "view/markup.hpp"
-#include "view/page_parts.hpp"
 
 namespace rankmesh::view {
 

@@ -13,7 +13,7 @@ set(most_of_devices 12)
 # Words of launchers, frameworks and their files, not the engine.
 set(others_of_gloo "/frameworks/|/explain|/store/|/membership/|/hosts/")
 set(others_of_mpi "/explain|/store/|/membership/|/hosts/|^cmake/test_environment|/cluster/read/|/place")
-set(others_of_nccl "/frameworks/|/explain|/cluster/read/|^cli/versions|^cli/check")  # and versions of the library
+set(others_of_nccl "/frameworks/|/explain|/cluster/read/|^cli/check")  # and versions of the library
 set(others_of_vllm "/frameworks/megatron2022|/areal|^cli/plan|/plan/")  # which its first version was; whose layouts plan serves
 set(others_of_sglang "/areal|^cli/plan|/plan/")  # what runs a component of its allocation_mode; whose layouts plan serves
 set(others_of_archon "/areal")
