@@ -87,7 +87,7 @@ class Current:
     def __init__(self, framework: str, rank: int | None = None, world_size: int | None = None) -> None:
         self._rows = _rows_of(framework)
         self.accessors = _accessors_of(framework)
-        self._missing = {kind: missing for kind, _, missing, _ in self._rows["kinds"]}
+        self._missing = {kind: missing for kind, _, missing, *_ in self._rows["kinds"]}
         self._state = _native.State(framework)
         self._live: Any = None  # torch's groups by kind
         self._handles: dict[str, Any] = {}

@@ -51,7 +51,8 @@ def read_configs(path: str | None, high_priority: Iterable[str] | None) -> Confi
 
 _SECTIONS = {
     kind: brief.removeprefix("hybrid_").removesuffix("_ag")
-    for kind, brief in _native.rows("megatron")["briefs"].items()
+    for kind, *_, brief in _native.rows("megatron")["kinds"]
+    if brief
 }
 """The section with the options of the groups of a kind, whose number is left out."""
 

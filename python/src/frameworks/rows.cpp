@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/variant.h>
 
 #include <rankmesh/frameworks/groups.hpp>
@@ -125,20 +126,14 @@ nb::dict rows_of(nb::handle name) {
     rows["is_class"] = framework.is_class();
     rows["by_value"] = framework.by_value;
     rows["settings"] = settings_of(framework.settings);
-    auto raises = nb::dict();
-    for (const auto& [fault, type] : framework.raises) raises[nb::cast(fault)] = type;
-    rows["raises"] = raises;
+    rows["raises"] = framework.raises;
     auto meshes = nb::list();
     for (const auto& row : framework.meshes) meshes.append(nb::make_tuple(row.name, row.axes));
     rows["meshes"] = meshes;
     auto kinds = nb::list();
     for (const auto& row : framework.kinds)
-        kinds.append(nb::make_tuple(row.name, row.groups, row.missing, row.when));
+        kinds.append(nb::make_tuple(row.name, row.groups, row.missing, row.when, row.brief));
     rows["kinds"] = kinds;
-    auto briefs = nb::dict();
-    for (const auto& row : framework.kinds)
-        if (!row.brief.empty()) briefs[nb::cast(row.name)] = row.brief;
-    rows["briefs"] = briefs;
     auto accessors = nb::list();
     for (const auto& row : framework.accessors) {
         auto entry = nb::dict();
