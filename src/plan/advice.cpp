@@ -28,13 +28,12 @@ std::vector<Layout> changes_of(const Job& job, const Layout& layout) {
     };
     for (int zero = layout.zero + 1; zero <= 3; ++zero) add([&](Layout& l) { l.zero = zero; });
     if (layout.recompute == Recompute::none) add([](Layout& l) { l.recompute = Recompute::selective; });
-    if (layout.recompute != Recompute::full || layout.recompute_layers > 0)
+    if (layout.recompute != Recompute::full || layout.recompute_layers > 0) {
         add([](Layout& l) { l.recompute = Recompute::full, l.recompute_layers = 0; });
-    const auto largest = stage_layers(layout, job.model.layers(), 0);
-    for (int layers = layout.recompute == Recompute::full ? layout.recompute_layers + 1 : 1; layers < largest;
-         ++layers)
-        if (layout.recompute != Recompute::full || layout.recompute_layers > 0)
+        const auto largest = stage_layers(layout, job.model.layers(), 0);
+        for (int layers = layout.recompute_layers + 1; layers < largest; ++layers)
             add([&](Layout& l) { l.recompute = Recompute::full, l.recompute_layers = layers; });
+    }
     for (int micro = layout.micro_batch / 2; micro > 0; micro /= 2)
         add([&](Layout& l) { l.micro_batch = micro; });
     for (int vpp = layout.vpp - 1; vpp > 0; --vpp) add([&](Layout& l) { l.vpp = vpp; });

@@ -30,7 +30,6 @@ struct Ends {
 /// Returns all uneven ends of a pipeline with `vpp` chunks of a stage, which is 2 or more.
 std::vector<Ends> interleaved_ends(int layers, int pp, int vpp);
 
-/// Returns the largest number of layers of a stage.
 int most_layers(const Layout& layout, int layers);
 
 /// Returns the divisors of a number that fit in an int, ascending.

@@ -105,7 +105,6 @@ std::int64_t value_of(std::string_view source, const Size& size, std::string_vie
     return *value;
 }
 
-/// The names of words that were given, each once.
 struct Names {
     std::string_view source;
     std::vector<std::string_view> all = {};

@@ -14,7 +14,6 @@
 
 namespace rankmesh::plan {
 
-/// Seconds of the forward and the backward pass.
 struct PassSeconds {
     double forward = 0;
     double backward = 0;
@@ -39,7 +38,6 @@ struct Beside {
     }
 };
 
-/// The effective rates of a machine, from the constants.
 struct Rates {
     const Constants& c;
     const Machine& machine;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <ranges>
 #include <tuple>
 #include <utility>
 
@@ -332,20 +333,17 @@ private:
         if (!is_fast(family, layout, of)) return std::nullopt;
         layout.recompute_layers = 0;
         if (const auto stage = too_large(layout)) return stage;
-        auto low = 0;  // a number of layers that does not fit
-        auto high = largest;
-        while (high - low > 1) {
-            const auto middle = low + (high - low) / 2;
-            layout.recompute_layers = middle;
-            (too_large(layout) ? low : high) = middle;
-        }
+        auto high = *std::ranges::partition_point(std::views::iota(1, largest), [&](int layers) {
+            layout.recompute_layers = layers;
+            return too_large(layout).has_value();
+        });
         for (; high < largest; ++high) {
             layout.recompute_layers = high;
             if (!options_.allows || options_.allows(layout)) break;
         }
         if (high == largest) layout.recompute_layers = 0;
         if (!is_fast(family, layout, of)) return std::nullopt;
-        static_cast<void>(too_large(layout));
+        too_large(layout);
         keep({layout, step_, memory_});
         return std::nullopt;
     }
@@ -380,9 +378,8 @@ private:
 
     void look_at(const Family& family, bool uneven) {
         if (!uneven)
-            return each_even(family, [&](const Layout& layout, const Pieces& of, bool) {
-                static_cast<void>(consider(family, layout, of));
-            });
+            return each_even(
+                family, [&](const Layout& layout, const Pieces& of, bool) { consider(family, layout, of); });
         candidates_.each_micro_batch(family.mesh, micro_batches_, [&](std::size_t micro, std::int64_t count) {
             if (family.mesh.pp > 1 && options_.vpp.has(1) && !candidates_.is_other_schedule())
                 each_kind(family, micro, count, 1, [&](const Layout& layout, const Pieces& of, bool partial) {
@@ -394,7 +391,7 @@ private:
                         layout.first_layers = ends.first;
                         layout.last_layers = ends.last;
                         if (split_bound(of, job_, layout, count, partial) < cutoff(family))
-                            static_cast<void>(consider(family, layout, of));
+                            consider(family, layout, of);
                     }
                 });
             });

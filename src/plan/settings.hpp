@@ -19,7 +19,6 @@
 
 namespace rankmesh::plan {
 
-/// The word of a value, and the value.
 using ValueWord = std::pair<std::string_view, int>;
 
 /// A setting of a layout of the type `Of`. Each value is a number, and may have a word.

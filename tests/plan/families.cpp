@@ -157,6 +157,16 @@ TEST(Families, ReadEveryKeyOrNameIt) {
     const auto tied = read_model_text(
         R"({"model_type": "x", "tie_word_embeddings": true, "text_config": {"model_type": "llama"}})", "f");
     EXPECT_TRUE(tied.tied);
+    // Where no level says it, the default of the type outside does.
+    const auto ties = [](const std::string& said) {
+        return read_model_text(
+                   "{\"model_type\": \"mistral3\", \"text_config\": {\"model_type\": \"mistral\"" + said +
+                       "}}",
+                   "f")
+            .tied;
+    };
+    EXPECT_TRUE(ties(""));
+    EXPECT_FALSE(ties(", \"tie_word_embeddings\": false"));
     // null is not the default.
     EXPECT_EQ(read_model_text(R"({"model_type": "mistral", "sliding_window": null})", "f").kinds[0].window,
               0);

@@ -390,7 +390,10 @@ Model of_config(const Fields& given, Checkpoint& checkpoint) {
         auto values = *inner;
         if (!values.contains("model_type") && Family::is_known(type + "_text"))
             values["model_type"] = type + "_text";
-        if (const auto* tied = given.find("tie_word_embeddings")) values["tie_word_embeddings"] = *tied;
+        if (const auto* tied = given.find("tie_word_embeddings"))
+            values["tie_word_embeddings"] = *tied;
+        else if (!values.contains("tie_word_embeddings") && Family::ties(type))
+            values["tie_word_embeddings"] = true;
         auto model = of_config(Fields(cat(given.source(), " in ", key), values), checkpoint);
         auto beside = std::string{};
         for (const auto& [name, value] : given.values().items())

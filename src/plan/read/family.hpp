@@ -23,7 +23,7 @@ using formats::Json;
 /// The fields of one text by name. Errors begin with the source and name the field.
 class Fields {
 public:
-    Fields(std::string source, Json values) : source_(std::move(source)), values_(std::move(values)) {}
+    Fields(std::string source, Json values) : values_(std::move(values)), source_(std::move(source)) {}
 
     const std::string& source() const { return source_; }
     const Json& values() const { return values_; }
@@ -41,11 +41,8 @@ public:
     std::string word(std::string_view name) const;
 
 protected:
-    /// Sets a value; `given` ones come before the others.
-    void set(const std::string& name, Json value, bool given) {
-        if (given) first_[name] = value;
-        values_[name] = std::move(value);
-    }
+    Json values_;
+    Json first_ = Json::object();  ///< of the values, those that come before the others
 
 private:
     [[noreturn]] void refuse(std::string_view name, const Json& value, std::string_view wanted) const;
@@ -53,8 +50,6 @@ private:
     std::string_view name_in(std::string_view name) const;
 
     std::string source_;
-    Json values_;
-    Json first_ = Json::object();
     mutable std::vector<std::string> read_ = {};  ///< names that were asked for
 };
 
@@ -68,7 +63,6 @@ public:
     bool has(std::string_view tag) const;
     /// Returns whether the family has this key.
     bool knows(std::string_view name) const;
-    /// Returns whether the file gives this key.
     bool gives(std::string_view name) const;
     /// Returns number `i` of a list, or a number that counts for all layers; `otherwise` if it is absent.
     int at(int i, std::string_view name, int otherwise) const;
@@ -81,6 +75,9 @@ public:
     std::vector<std::string> unused() const;
 
     static bool is_known(std::string_view type);
+    /// Returns whether models of this type, which hold a language model, tie its embedding and head by
+    /// default.
+    static bool ties(std::string_view type);
 
 private:
     void check_large(std::string_view name, const Json& value) const;

@@ -121,7 +121,15 @@ std::string Fields::word(std::string_view name) const {
     return value == nullptr ? "" : value->text();
 }
 
-bool Family::is_known(std::string_view type) { return of_family::lines().contains(type); }
+bool Family::is_known(std::string_view type) {
+    const auto line = of_family::lines().find(type);
+    return line != of_family::lines().end() && !line->second.tags.starts_with("beyond");
+}
+
+bool Family::ties(std::string_view type) {
+    const auto line = of_family::lines().find(type);
+    return line != of_family::lines().end() && line->second.tags == "beyond tied";
+}
 
 Family::Family(const Fields& given) : Fields(given.source(), Json::object()), given_(given.values()) {
     for (const auto* outer : {"attn_config", "ffn_config", "linear_attn_config"})
@@ -129,7 +137,7 @@ Family::Family(const Fields& given) : Fields(given.source(), Json::object()), gi
             for (const auto& [name, value] : given.values()[outer].items())
                 given_[cat(outer, '.', name)] = value;
     type_ = given.word("model_type");
-    if (!is_known(type_) || of_family::lines().at(type_).tags == "beyond")
+    if (!is_known(type_))
         fail(cat("plan does not know the model type ", in_quotes(type_), "; ",
                  detail::in_python("rankmesh.plan_model(path).save('model.json') reads it by transformers",
                                    "give its sizes in a line, such as 'layers=32 hidden=4096 heads=32 kv=8 "
@@ -143,7 +151,8 @@ Family::Family(const Fields& given) : Fields(given.source(), Json::object()), gi
             std::array{"vocab", "position", "window", "chunk"},
             [&](std::string_view part) { return name.find(part) != std::string_view::npos; });
         if (here && !counts_tokens) check_large(name, given_[name]);
-        set(std::string(name), here ? given_[name] : of_family::value_of(value), here);
+        values_[name] = here ? given_[name] : of_family::value_of(value);
+        if (here) first_[name] = given_[name];
     });
 }
 
