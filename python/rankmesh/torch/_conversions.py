@@ -26,8 +26,6 @@ def to_device_mesh(mesh: str | Mesh | rankmesh.Placement, device_type: str | Non
     Every rank of the mesh calls it. The ranks of its groups are in the order of the mesh. The default device is the
     accelerator of torch.distributed, else the host. Raises what `init_device_mesh` raises, and UsageError for text
     that is not a mesh.
-
-    >>> mesh = to_device_mesh("pp=2 dp=2 tp=2")  # doctest: +SKIP
     """
     if isinstance(mesh, str):
         mesh = rankmesh.Placement(mesh) if "[" in mesh else Mesh(mesh)
@@ -106,8 +104,6 @@ def from_placements(mesh: DeviceMesh | Mesh, shape: Iterable[int], placements: S
 
     Raises UsageError for a Partial that is not a sum, for a DeviceMesh whose ranks strides cannot express, and for a
     `_StridedShard` that is not an order of splits or does not split evenly.
-
-    >>> from_placements(tensor.device_mesh, tensor.shape, tensor.placements)  # doctest: +SKIP
     """
     ranks = from_device_mesh(mesh) if isinstance(mesh, DeviceMesh) else mesh
     if not isinstance(ranks, Mesh):

@@ -129,8 +129,6 @@ def rejoin(
     job; RANK, if set, is the rank of the first world to replace. Raises Timeout if the job does not take this process
     in before `timeout` (seconds; default: 30 minutes), Disagreement if the plans differ, and UsageError if
     torch.distributed is initialised.
-
-    >>> me = rankmesh.torch.rejoin("dp=* tp=2")  # doctest: +SKIP
     """
     if dist.is_initialized():
         raise UsageError(

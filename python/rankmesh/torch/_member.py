@@ -222,8 +222,6 @@ class Member:
         DeviceMeshes taken before raise, and keep their connections while the program holds them. Until resume(),
         `group` of these axes raises UsageError. torch's default group stays. Raises Timeout, which names the ranks
         that do not call it. No operation on the groups may be pending.
-
-        >>> me.suspend("dp")  # doctest: +SKIP
         """
         self._planned.suspend(self._chosen(axes))
 
@@ -274,8 +272,6 @@ class Member:
         have come. A process takes the place of the lost rank that its RANK names, or the lowest free place. Errors are
         raised on all ranks, and this member stays usable: Timeout if no process comes, Disagreement if one has another
         plan. After PeerLost call `survivors`.
-
-        >>> me = me.grow(1, timeout=600)  # doctest: +SKIP
         """
         engine = _elastic.growing(self._planned, "grow")
         settings = _elastic.settings_of(self._planned)

@@ -36,8 +36,6 @@ def verify(
     placements of a DTensor say along which axes of its mesh its parts are equal. Along the axes `over` other tensors
     must be equal, and DTensors whose mesh lacks these axes. Every rank of the mesh calls it. It compares 16 bytes of
     hashes along each axis. The error names the value, the axis, the ranks that differ and the first index.
-
-    >>> rankmesh.torch.verify(model, me, over="dp")  # doctest: +SKIP
     """
     places = mesh.device_mesh() if isinstance(mesh, Member) else mesh
     axes = list(places.mesh_dim_names or ())

@@ -83,8 +83,7 @@ Report check(nb::handle given, nb::handle over, nb::handle axes, nb::handle worl
         if (nb::isinstance<Placement>(given) ||
             (nb::isinstance<nb::str>(given) && text_of(given, "a mesh").find("@[") != std::string::npos))
             return placement_of(given);
-        const auto spec = nb::isinstance<Mesh>(given) ? MeshSpec(nb::cast<Mesh>(given))
-                                                      : mesh_spec_in(text_of(given, "a mesh"));
+        const auto spec = mesh_spec_of(given);
         return !world.is_none() ? spec.resolve(int_of(world, "the size of the world"))
                : cluster        ? spec.resolve(cluster->size())
                                 : spec.resolve();

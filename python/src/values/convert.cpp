@@ -299,17 +299,14 @@ NamedSizes axes_from(nb::handle given, const nb::kwargs& keywords) {
     return axes;
 }
 
-MeshSpec mesh_spec_in(const std::string& text) {
+MeshSpec mesh_spec_of(nb::handle given) {
+    if (nb::isinstance<Mesh>(given)) return nb::cast<Mesh>(given);
+    if (!nb::isinstance<nb::str>(given)) return MeshSpec(axes_from(given, nb::kwargs()).all());
+    const auto text = text_of(given, "a mesh");
     if (const auto at = text.find_first_of(";+"); at != std::string::npos)
         throw UsageError(cat("the mesh ", detail::in_quotes(text), " has a '", text.substr(at, 1),
                              "', but one mesh is needed here; rankmesh.convert takes several"));
     return MeshSpec::parse(text);
-}
-
-MeshSpec mesh_spec_of(nb::handle given) {
-    if (nb::isinstance<Mesh>(given)) return nb::cast<Mesh>(given);
-    if (nb::isinstance<nb::str>(given)) return mesh_spec_in(text_of(given, "a mesh"));
-    return MeshSpec(axes_from(given, nb::kwargs()).all());
 }
 
 Plan plan_of(nb::handle declarations) {

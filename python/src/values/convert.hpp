@@ -93,9 +93,6 @@ struct NamedSizes {
 /// Converts axes from a mapping or pairs, if given, and from keywords.
 NamedSizes axes_from(nb::handle given, const nb::kwargs& keywords);
 
-/// Reads a mesh from text.
-MeshSpec mesh_spec_in(const std::string& text);
-
 /// Converts a mesh from text, a mapping, pairs or a Mesh. Throws TypeFault for others.
 MeshSpec mesh_spec_of(nb::handle given);
 
