@@ -170,3 +170,20 @@ def test_a_call_that_cannot_work_says_why(
         assert text in str(raised.value)
 
     run(1, program)
+
+
+def test_unequal_names_the_ranks_that_drifted() -> None:
+    def program(world: World) -> list[Any]:
+        on = group_of(world)
+        x = np.full(1000, 0.1)
+        said: list[Any] = [on.all_equal(x), on.unequal(x)]
+        if world.rank == 2:
+            x[999] = np.nextafter(x[999], 1)
+        said += [on.all_equal(x), on.unequal(x)]
+        return [
+            *said,
+            on.unequal(np.zeros(3 if world.rank == 0 else 2)),
+            on.unequal(np.array([0.0, -0.0][world.rank % 2])),
+        ]
+
+    assert run(3, program) == [[True, [], False, [2], [0], [1]]] * 3

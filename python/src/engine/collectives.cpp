@@ -6,7 +6,10 @@
 #include <cstring>
 #include <iterator>
 
+#include <nanobind/stl/vector.h>
+
 #include <rankmesh/engine/detail/make_call.hpp>
+#include <rankmesh/engine/equal.hpp>
 #include <rankmesh/engine/location.hpp>
 
 #include "engine/engine.hpp"
@@ -113,6 +116,12 @@ nb::object locate(const Self& self, Reduction reduction, nb::handle values, nb::
     without_gil(leaving(on), [&] { detail::Access::run(on, call); });
     pairs.write();
     return nb::make_tuple(nb::borrow(values), nb::borrow(indices));
+}
+
+std::vector<int> unequal(const Self& self, nb::handle buffer) {
+    const auto array = contiguous_array_of(buffer, "the buffer of unequal", false);
+    auto& on = self.get();
+    return result_without_gil(leaving(on), [&] { return detail::unequal(on, array); });
 }
 
 double sum_reproducibly(const Self& self, const Array& x, const std::optional<Array>& y) {
@@ -268,6 +277,16 @@ void bind_reductions(nb::class_<CommunicatorHandle>& c) {
                return sum_reproducibly(self, array_of(x, "the first buffer of reproducible_dot", false),
                                        array_of(y, "the second buffer of reproducible_dot", false));
            });
+    method(
+        c, "def unequal(self, buffer: typing.Any) -> list[int]",
+        "Returns the group ranks whose contiguous `buffer` differs in a bit, the length or the type from "
+        "that "
+        "of most ranks, or, of equally many, of the lowest one; [] if all are equal. Every rank of the group "
+        "calls it; the ranks compare a hash of 64 bits.",
+        &unequal);
+    method(c, "def all_equal(self, buffer: typing.Any) -> bool",
+           "Returns True if no rank has another `buffer`: unequal() says which.",
+           [](const Self& self, nb::handle buffer) { return unequal(self, buffer).empty(); });
     method(c, "def min_location(self, values: _T, indices: _T) -> tuple[_T, _T]",
            "Replaces each element of `values` by the least of all ranks, and that of `indices`, which are "
            "int64, by the index that stood beside it; of equal values the lowest index. A NaN counts as less "
