@@ -2,8 +2,8 @@
 // Reads Hugging Face's config.json by the keys, defaults and layers of its model type. The formulas follow
 // transformers 5.24, models/*/modeling_*.py and configuration_*.py.
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <tuple>
 
 #include "plan/read/family.hpp"
 
@@ -121,9 +121,8 @@ Layer state_of(const Family& family, int hidden, const Layer& attention) {
 struct Sizes {
     const Family& f;
     int layers, hidden, heads;
-    std::string mixers =
-        {};  ///< by layer: F full, S in a window, L a state, or only E experts, D a dense network
-    std::string experts = {};        ///< by layer: 1 or E has experts
+    std::string mixers = {};   ///< by layer: F full, S window, L state, or only E experts, D a dense network
+    std::string experts = {};  ///< by layer: 1 or E has experts
     std::int64_t shared_layers = 0;  ///< the last ones, which use keys of earlier layers
 };
 
@@ -149,6 +148,13 @@ std::string mixers(const Sizes& s) {
     if (f.gives("layer_types")) return listed("layer_types");
     if (const auto* rotated = f.find("no_rope_layers"); rotated != nullptr && *rotated != Json::array({}))
         return listed("no_rope_layers");
+    // The first layers of Cohere 2 MoE, which have no experts, have a pattern of their own.
+    if (const auto dense = f.at(0, "first_k_dense_replace", 0);
+        dense > 0 && f.knows("prefix_dense_sliding_window_pattern"))
+        return by([&](int i) {
+            const auto* key = i < dense ? "prefix_dense_sliding_window_pattern" : "sliding_window_pattern";
+            return (i - (i < dense ? 0 : dense) + 1) % f.number(key).value_or(1) == 0 ? 'F' : 'S';
+        });
     // A number N means that every Nth layer is full.
     for (const auto& [key, other] :
          {std::pair{"sliding_window_pattern", 'S'}, {"full_attention_interval", 'L'}})
@@ -156,12 +162,7 @@ std::string mixers(const Sizes& s) {
             return by([&](int i) { return (i + 1) % *every == 0 ? 'F' : other; });
     if (const auto period = f.number("attn_layer_period"))
         return by([&](int i) { return i % *period == f.at(0, "attn_layer_offset", 0) ? 'F' : 'L'; });
-    struct List {
-        const char* key;
-        char in, out;
-        int first;
-    };
-    for (const auto& [key, in, out, first] : {List{"full_attn_idxs", 'F', 'L', 0},
+    for (const auto& [key, in, out, first] : {std::tuple{"full_attn_idxs", 'F', 'L', 0},
                                               {"local_layer_ids", 'S', 'F', 0},
                                               {"linear_attn_config.full_attn_layers", 'F', 'L', 1}})
         if (f.gives(key)) return by([&](int i) { return f.lists(key, i + first) ? in : out; });
@@ -345,12 +346,11 @@ void extras(const Sizes& s, Model& model) {
 }
 
 Model read(const Family& f) {
-    const auto* list =
-        f.gives("layers_block_type") && !f.gives("num_hidden_layers") ? f.find("layers_block_type") : nullptr;
-    const auto length = list == nullptr     ? std::size_t{0}
-                        : list->is_string() ? list->text().size()
-                        : list->is_array()  ? list->size()
-                                            : 0;
+    const auto* list = f.find("layers_block_type");
+    const auto length = !f.gives("layers_block_type") || f.gives("num_hidden_layers") ? std::size_t{0}
+                        : list->is_string()                                           ? list->text().size()
+                        : list->is_array()                                            ? list->size()
+                                                                                      : 0;
     auto s =
         Sizes{.f = f,
               .layers = length > 0 && length < 100000 ? static_cast<int>(length)
@@ -364,7 +364,8 @@ Model read(const Family& f) {
     model.vocabulary = f.needed("vocab_size", "the size of the vocabulary");
     model.tied = f.is("tie_word_embeddings");
     s.mixers = mixers(s);
-    if (f.has("last-full")) s.mixers.back() = 'F';
+    const auto some_full = s.mixers.find('F') != std::string::npos || f.gives("layer_types");
+    if (f.has("last-full") || (f.has("some-full") && !some_full)) s.mixers.back() = 'F';
     s.shared_layers = f.at(0, "num_kv_shared_layers", 0);
     s.experts = experts(s);
     // DeepSeek trains with as many groups of experts as nodes.

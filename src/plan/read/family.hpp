@@ -61,7 +61,6 @@ public:
 
     const std::string& type() const { return type_; }
     bool has(std::string_view tag) const;
-    /// Returns whether the family has this key.
     bool knows(std::string_view name) const;
     bool gives(std::string_view name) const;
     /// Returns number `i` of a list, or a number that counts for all layers; `otherwise` if it is absent.
