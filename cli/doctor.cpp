@@ -58,7 +58,6 @@ struct Step {
     bool loses_a_rank = false;  ///< the last rank ends during the step
 };
 
-/// The result of a step.
 struct Outcome {
     std::string step;
     std::string state;  ///< `ok`, `failed` or `not run`

@@ -24,7 +24,6 @@ constexpr auto yes = 0;
 constexpr auto no = 1;
 constexpr auto usage_error = 2;
 
-/// A unit of bytes.
 struct Unit {
     std::string_view name;
     std::uint64_t bytes;

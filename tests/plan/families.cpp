@@ -90,7 +90,7 @@ TEST(Families, AreReadWithOtherThanDefaultValues) {
         }
         EXPECT_EQ(windowed, facts["windowed"].get<int>()) << line;
     }
-    EXPECT_EQ(count, 29);
+    EXPECT_EQ(count, 30);
 }
 
 TEST(Families, CountPublishedModels) {

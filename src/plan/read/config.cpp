@@ -283,7 +283,7 @@ void feed_forward(const Sizes& s, int i, bool has_experts, Layer& layer) {
     layer.expert_ffn = f.at(i, "moe_intermediate_size", width);
     // `shared` is a width; the number of shared experts is multiplied by the width of an expert.
     layer.shared_ffn = shared > 0 ? shared : f.at(0, "num_shared_experts", 0) * layer.expert_ffn;
-    if (f.has("one-shared")) layer.shared_ffn = width;
+    if (f.has("one-shared") || (f.has("wide-shared") && layer.shared_ffn == 0)) layer.shared_ffn = width;
     // Nemotron 3 Super: experts work on a narrower state, so they are as large as narrower experts.
     if (const auto latent = f.number("moe_latent_size")) {
         layer.expert_ffn = static_cast<int>(std::int64_t{layer.expert_ffn} * *latent / s.hidden);
