@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The checks of a call's lengths and ranks before it reaches an engine.
+#include <optional>
+#include <string>
 
 #include "engine/channel.hpp"
 #include "engine/roles.hpp"

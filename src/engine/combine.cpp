@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/combine.hpp"
 
+#include <concepts>
 #include <limits>
 
 #include "engine/arithmetic.hpp"

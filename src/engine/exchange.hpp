@@ -2,6 +2,10 @@
 #pragma once
 
 #include <array>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
 
 #include <rankmesh/engine/device_settings.hpp>
 

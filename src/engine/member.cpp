@@ -2,6 +2,7 @@
 #include <rankmesh/engine/member.hpp>
 
 #include <array>
+#include <exception>
 #include <limits>
 #include <utility>
 

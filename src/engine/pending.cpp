@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include "engine/channel.hpp"
 #include "engine/record/recorded.hpp"

@@ -2,7 +2,11 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <mutex>
+#include <span>
+#include <utility>
+#include <vector>
 
 #include "engine/channel.hpp"
 

@@ -2,6 +2,7 @@
 #include <rankmesh/engine/sparse.hpp>
 
 #include <cstring>
+#include <optional>
 
 #include "engine/access.hpp"
 #include "engine/channel.hpp"

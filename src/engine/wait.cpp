@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Waiting for several operations.
+#include <vector>
 
 #include <rankmesh/engine/pending.hpp>
 

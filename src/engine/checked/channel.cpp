@@ -2,6 +2,7 @@
 #include "engine/checked/channel.hpp"
 
 #include <algorithm>
+#include <deque>
 #include <map>
 #include <utility>
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
+
 #include "engine/channel.hpp"
 #include "engine/pending_buffers.hpp"
 

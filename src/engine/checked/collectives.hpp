@@ -3,6 +3,8 @@
 
 #include <array>
 #include <deque>
+#include <optional>
+#include <string>
 
 #include "engine/channel.hpp"
 #include "engine/roles.hpp"

@@ -2,7 +2,10 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <optional>
+#include <vector>
 
 #include "engine/checked/collectives.hpp"
 

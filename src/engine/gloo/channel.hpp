@@ -2,6 +2,8 @@
 #pragma once
 
 #include <deque>
+#include <map>
+#include <memory>
 
 #include "engine/channel.hpp"
 #include "engine/diagnosis/cause.hpp"

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
+#include <span>
+
 #include "engine/exchange.hpp"
 #include "engine/gloo/transport/connections.hpp"
 #include "engine/gloo/transport/network.hpp"

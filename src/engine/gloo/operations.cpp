@@ -12,6 +12,7 @@
 #include <gloo/reduce.h>
 #include <gloo/scatter.h>
 
+#include <array>
 #include <bit>
 
 #include "engine/arithmetic.hpp"

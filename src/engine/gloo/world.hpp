@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
+#include <mutex>
+
 #include "engine/exchange.hpp"
 #include "engine/gloo/channel.hpp"
 #include "engine/gloo/group_connector.hpp"

@@ -2,6 +2,10 @@
 // In which entries ranks say where their peers reach them.
 #pragma once
 
+#include <cstdint>
+#include <span>
+#include <string>
+
 #include "engine/exchange.hpp"
 
 namespace rankmesh::detail {

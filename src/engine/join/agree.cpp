@@ -2,6 +2,7 @@
 #include "engine/join/agree.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/channel.hpp"
 #include "engine/fields.hpp"

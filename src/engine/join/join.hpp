@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
+
 #include <rankmesh/engine/plan.hpp>
 #include <rankmesh/engine/usage.hpp>
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/membership/failure_board.hpp"
 
+#include <utility>
+
 #include "engine/channel.hpp"
 #include "engine/fields.hpp"
 #include "engine/membership/renewal.hpp"

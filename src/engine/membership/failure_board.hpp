@@ -3,6 +3,8 @@
 
 #include <memory>
 #include <mutex>
+#include <string>
+#include <vector>
 
 #include "engine/diagnosis/failure.hpp"
 #include "engine/store/store.hpp"

@@ -3,8 +3,11 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "engine/membership/grow_outcome.hpp"
 #include "engine/store/store.hpp"

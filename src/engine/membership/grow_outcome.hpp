@@ -3,6 +3,10 @@
 // outcome.
 #pragma once
 
+#include <memory>
+#include <string>
+#include <vector>
+
 #include "engine/channel.hpp"
 #include "engine/diagnosis/failure.hpp"
 #include "engine/store/store.hpp"

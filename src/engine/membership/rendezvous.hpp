@@ -4,6 +4,8 @@
 #include <array>
 #include <cstring>
 #include <map>
+#include <string>
+#include <vector>
 
 #include "engine/channel.hpp"
 #include "engine/diagnosis/failure.hpp"

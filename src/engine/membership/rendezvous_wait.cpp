@@ -2,6 +2,7 @@
 // How a Rendezvous waits for entries, and finds out why they do not come.
 #include <cstdio>
 #include <numeric>
+#include <utility>
 
 #include "engine/diagnosis/attendance.hpp"
 #include "engine/membership/rendezvous.hpp"

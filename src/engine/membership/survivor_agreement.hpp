@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "engine/channel.hpp"
 #include "engine/store/store.hpp"

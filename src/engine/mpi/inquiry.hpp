@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "engine/diagnosis/attendance.hpp"
 #include "engine/mpi/watched_call.hpp"

@@ -4,7 +4,12 @@
 #include <cstddef>
 #include <cstring>
 #include <map>
+#include <optional>
+#include <span>
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "engine/channel.hpp"
 

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
+#include <memory>
+#include <string>
+
 #include "engine/mpi/watchdog.hpp"
 
 namespace rankmesh::detail {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
+#include <string>
+
 #include "engine/channel.hpp"
 #include "engine/mpi/peer_query.hpp"
 #include "engine/record/recorder.hpp"

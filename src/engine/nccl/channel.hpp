@@ -3,6 +3,7 @@
 
 #include <array>
 #include <deque>
+#include <memory>
 
 #include "engine/channel.hpp"
 #include "engine/diagnosis/cause.hpp"

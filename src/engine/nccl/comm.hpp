@@ -2,6 +2,7 @@
 #pragma once
 
 #include <mutex>
+#include <vector>
 
 #include <rankmesh/engine/device_settings.hpp>
 

@@ -2,6 +2,7 @@
 #include "engine/nccl/engine.hpp"
 
 #include <array>
+#include <cstdint>
 #include <cstring>
 #include <iterator>
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <memory>
+#include <string>
+
 #include "engine/exchange.hpp"
 #include "engine/nccl/channel.hpp"
 #include "engine/nccl/comm.hpp"

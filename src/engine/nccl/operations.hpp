@@ -2,6 +2,8 @@
 // The calls of NCCL that make up one operation.
 #pragma once
 
+#include <optional>
+
 #include <nccl.h>
 
 #include "engine/channel.hpp"

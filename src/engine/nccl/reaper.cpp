@@ -3,6 +3,7 @@
 
 #include <condition_variable>
 #include <deque>
+#include <vector>
 
 #include "engine/nccl/comm.hpp"
 #include "engine/system.hpp"

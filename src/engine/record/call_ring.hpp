@@ -7,7 +7,10 @@
 #include <array>
 #include <cstddef>
 #include <cstring>
+#include <memory>
 #include <mutex>
+#include <string>
+#include <vector>
 
 #include "engine/channel.hpp"
 

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
+#include <mutex>
 #include <set>
+#include <string>
 
 #include "engine/record/recorder.hpp"
 #include "engine/system.hpp"

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/simulation/simulation.hpp"
 
+#include <algorithm>
 #include <charconv>
+#include <cstdint>
 #include <numeric>
+#include <utility>
 
 #include <rankmesh/engine/world.hpp>
 

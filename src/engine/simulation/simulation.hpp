@@ -4,6 +4,9 @@
 
 #include <bit>
 #include <map>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include <rankmesh/engine/simulation.hpp>
 

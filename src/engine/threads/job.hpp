@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "engine/record/recorder.hpp"
 #include "engine/store/store.hpp"

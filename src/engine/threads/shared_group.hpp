@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "engine/bell.hpp"
 #include "engine/diagnosis/attendance.hpp"

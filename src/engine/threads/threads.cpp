@@ -3,6 +3,7 @@
 
 #include <exception>
 #include <latch>
+#include <map>
 #include <system_error>
 #include <thread>
 

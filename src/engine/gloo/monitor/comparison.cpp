@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the monitors of a channel find out that its ranks have made different calls, when a call takes long.
 #include <utility>
+#include <vector>
 
 #include "engine/diagnosis/failure.hpp"
 #include "engine/gloo/monitor/peer_monitor.hpp"

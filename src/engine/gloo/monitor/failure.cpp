@@ -3,6 +3,7 @@
 
 #include <charconv>
 #include <cstring>
+#include <exception>
 #include <utility>
 
 #include "engine/diagnosis/attendance.hpp"

@@ -2,7 +2,12 @@
 // The messages between the monitors of a channel.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
+#include <memory>
 #include <mutex>
+#include <string>
+#include <vector>
 
 #include "engine/gloo/transport/connections.hpp"
 

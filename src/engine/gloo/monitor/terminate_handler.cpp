@@ -9,6 +9,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
 
 #include "engine/gloo/monitor/peer_monitor.hpp"
 

@@ -4,6 +4,7 @@
 #include <gloo/context.h>
 #include <gloo/transport/unbound_buffer.h>
 
+#include <memory>
 #include <optional>
 
 #include "engine/diagnosis/failure.hpp"
