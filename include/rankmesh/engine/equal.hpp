@@ -37,8 +37,8 @@ inline std::vector<int> unequal(Communicator& on, const AnyBuffer<const void>& i
 /// of equally many, of the lowest one; empty if all are equal. `in` is in host memory. A collective: one
 /// all_gather of a hash of 64 bits, so of 2^64 differences one is not seen. Ranks run one build.
 ///
-///     bool have_drifted(Communicator& dp, std::span<const float> weights) {
-///         return !unequal(dp, weights).empty();
+///     void find_drifted(Communicator& dp, std::span<const float> weights, std::vector<int>& drifted) {
+///         drifted = unequal(dp, weights);
 ///     }
 template <class T>
     requires Element<std::remove_const_t<T>>
