@@ -115,11 +115,13 @@ nb::list sparse_all_to_all(const Self& self, nb::handle given, nb::handle dtype)
 }
 
 std::vector<char> pickled(nb::handle object) {
-    const auto bytes = nb::cast<nb::bytes>(nb::module_::import_("pickle").attr("dumps")(object, 5));
+    const auto bytes = nb::cast<nb::bytes>(
+        call_python(nb::module_::import_("pickle").attr("dumps"), nb::make_tuple(object, 5)));
     return {bytes.c_str(), bytes.c_str() + bytes.size()};
 }
 nb::object unpickled(const std::vector<char>& bytes) {
-    return nb::module_::import_("pickle").attr("loads")(nb::bytes(bytes.data(), bytes.size()));
+    return call_python(nb::module_::import_("pickle").attr("loads"),
+                       nb::make_tuple(nb::bytes(bytes.data(), bytes.size())));
 }
 
 nb::object broadcast_object(const Self& self, nb::object object, nb::handle root) {
