@@ -6,6 +6,7 @@
 #include <cctype>
 #include <iterator>
 #include <optional>
+#include <utility>
 
 #include <rankmesh/core/detail/number.hpp>
 #include <rankmesh/core/name.hpp>
@@ -142,18 +143,6 @@ std::optional<int> ranks_of(const Launcher& launcher, const std::vector<std::str
     return is_alone ? per_host : std::nullopt;
 }
 
-/// A command without what differs from host to host.
-std::vector<std::string> without_host(const std::vector<std::string>& words) {
-    auto rest = std::vector<std::string>{};
-    for (std::size_t i = 0; i < words.size(); ++i)
-        if (const auto flag = dashed(words[i].substr(0, words[i].find('=')));
-            !is_one_of(flag, "--node-rank --machine-rank"))
-            rest.push_back(words[i]);
-        else if (flag.size() == words[i].size())
-            ++i;
-    return rest;
-}
-
 }  // namespace
 
 bool is_of_framework(std::string_view program, std::string_view framework) {
@@ -162,10 +151,16 @@ bool is_of_framework(std::string_view program, std::string_view framework) {
     return is_one_of(file_of(program), programs_of) || is_one_of(image_of(program), programs_of);
 }
 
-bool is_same_job(const std::vector<std::string>& words, const std::vector<std::string>& others) {
-    const auto job = taken_apart(words), other = taken_apart(others);
-    return job.program == other.program && job.ranks == other.ranks &&
-           without_host(job.words) == without_host(other.words);
+CommandLine without_host(CommandLine command) {
+    command.launcher.clear();
+    const auto words = std::exchange(command.words, {});
+    for (std::size_t i = 0; i < words.size(); ++i)
+        if (const auto flag = dashed(words[i].substr(0, words[i].find('=')));
+            !is_one_of(flag, "--node-rank --machine-rank"))
+            command.words.push_back(words[i]);
+        else if (flag.size() == words[i].size())
+            ++i;
+    return command;
 }
 
 bool is_configuration(std::string_view name) {
@@ -295,7 +290,7 @@ public:
     std::vector<std::string> launch(std::string_view framework) && {
         // Beside the job, a script starts clients, and pulls images.
         const auto is_of_others = [&](const Launch& launch) {
-            return !is_of_framework(launch.program, framework);
+            return !is_of_framework(launch.job.program, framework);
         };
         if (std::ranges::count_if(launches_, is_of_others) + 1 == std::ssize(launches_))
             std::erase_if(launches_, is_of_others);
@@ -333,15 +328,15 @@ private:
         }
         if (!is_command(words)) return;
         if (words.front() == "srun") words.insert(words.begin() + 1, batch_.begin(), batch_.end());
-        const auto command_line = taken_apart(words);
+        auto command_line = taken_apart(words);
         if (command_line.program.empty()) return;
         // A launcher may be given anything: docker's ${TOKEN:+-e TOKEN}.
         if (refused && !std::ranges::all_of(
                            unknown, [&](const auto& word) { return holds(command_line.launcher, word); }))
             throw *refused;
-        if (std::ranges::none_of(launches_,
-                                 [&](const auto& other) { return is_same_job(other.words, words); }))
-            launches_.push_back({command.line, command_line.program, std::move(words)});
+        auto job = without_host(std::move(command_line));
+        if (std::ranges::find(launches_, job, &Launch::job) == launches_.end())
+            launches_.push_back({command.line, std::move(job), std::move(words)});
     }
 
     std::string_view source_;
@@ -350,7 +345,7 @@ private:
     int depth_ = 0;
     struct Launch {
         int line;
-        std::string program;
+        CommandLine job;
         std::vector<std::string> words;
     };
     std::vector<Launch> launches_;

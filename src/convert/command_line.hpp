@@ -27,6 +27,8 @@ struct CommandLine {
     std::vector<std::string> launcher;  ///< the words of the innermost launcher, without its name
     std::vector<std::string> words;  ///< what the program is given, without the names of models and commands
     std::optional<int> ranks;        ///< that the launcher starts, where it says so
+
+    bool operator==(const CommandLine&) const = default;
 };
 
 /// True for the name of a file with tables of settings: JSON, TOML or YAML.
@@ -36,9 +38,9 @@ bool is_configuration(std::string_view name);
 bool is_command(const std::vector<std::string>& words);
 /// True for a program, module or image of a framework: `vllm`, `vllm.entrypoints.openai.api_server`.
 bool is_of_framework(std::string_view program, std::string_view framework);
-/// True for commands of two hosts of one job.
-bool is_same_job(const std::vector<std::string>& words, const std::vector<std::string>& others);
 CommandLine taken_apart(const std::vector<std::string>& words);
+/// Returns what the commands of all hosts of a job have in common: no launcher, and no rank of a host.
+CommandLine without_host(CommandLine command);
 
 /// True for a shell script: it names its shell, sets or expands variables, or has an array of flags.
 bool is_script(std::string_view text);

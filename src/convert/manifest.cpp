@@ -4,7 +4,6 @@
 #include <functional>
 #include <optional>
 
-#include "convert/command_line.hpp"
 #include "convert/manifest.hpp"
 #include "formats/limits.hpp"
 
@@ -18,9 +17,14 @@ const Json* in(const Json& table, std::string_view key) {
     return table.is_object() && table.contains(key) ? &table[key] : nullptr;
 }
 
-int number_in(const Json& table, std::string_view key, int otherwise) {
+/// A number of pods. Throws UsageError for one that no cluster has.
+int pods_in(const Json& table, std::string_view key, int otherwise) {
+    constexpr auto most = 100'000;
     const auto* value = in(table, key);
-    return value && value->is_number_integer() ? value->get<int>() : otherwise;
+    if (!value || !value->is_number_integer()) return otherwise;
+    if (!(*value >= 0 && *value <= most))
+        throw UsageError(cat("the manifest has ", key, ": ", value->dump(), "; it must be 0 to ", most));
+    return value->get<int>();
 }
 
 /// Replaces what stands in a text until it is longer than any that is read.
@@ -70,9 +74,9 @@ public:
         if (node.is_array())
             for (const auto& each : node) add_all_in(each, pods);
         if (!node.is_object()) return;
-        if (!pods.hosts) pods.jobs = number_in(node, "replicas", pods.jobs);
-        if (const auto* deploy = in(node, "deploy")) pods.jobs = number_in(*deploy, "replicas", pods.jobs);
-        if (in(node, "numNodes")) pods.hosts = number_in(node, "numNodes", 1);
+        if (!pods.hosts) pods.jobs = pods_in(node, "replicas", pods.jobs);
+        if (const auto* deploy = in(node, "deploy")) pods.jobs = pods_in(*deploy, "replicas", pods.jobs);
+        if (in(node, "numNodes")) pods.hosts = pods_in(node, "numNodes", 1);
         for (const auto* key : {"command", "args", "entrypoint"})
             if (const auto* words = in(node, key); words && (words->is_array() || words->is_string())) {
                 add(node, pods);
@@ -80,11 +84,11 @@ public:
             }
         for (const auto& [key, value] : node.items()) {
             auto inner = pods;
-            if (key == "leaderWorkerTemplate") inner.hosts = number_in(value, "size", 1);
+            if (key == "leaderWorkerTemplate") inner.hosts = pods_in(value, "size", 1);
             if (key.ends_with("ReplicaSpecs") && value.is_object()) {
                 inner = {1, 0};
                 for (const auto& [role, replica] : value.items())
-                    *inner.hosts += number_in(replica, "replicas", 1);
+                    *inner.hosts += pods_in(replica, "replicas", 1);
             }
             if (key != "initContainers") add_all_in(value, inner);
         }
@@ -92,9 +96,7 @@ public:
 
     ManifestLaunch launch() && {
         // Beside the job there are clients and web pages.
-        const auto is_own = [&](const auto& each) {
-            return is_of_framework(taken_apart(each.words).program, framework_);
-        };
+        const auto is_own = [&](const auto& each) { return is_of_framework(each.job.program, framework_); };
         if (std::ranges::any_of(found_, is_own)) std::erase_if(found_, std::not_fn(is_own));
         if (found_.size() == 1) return std::move(found_.front());
         if (found_.empty() && refused_) throw *refused_;
@@ -126,10 +128,10 @@ private:
             formats::Limits(source_).refuse(cat("expand to more than ", formats::most_bytes, " bytes"));
         try {
             auto launch = ManifestLaunch{launch_of(script, source_, framework_), pods.jobs};
+            if (launch.words.empty()) return;
             add_host_count(launch.words, pods);
-            if (!launch.words.empty() && std::ranges::none_of(found_, [&](const auto& other) {
-                    return is_same_job(other.words, launch.words);
-                }))
+            launch.job = without_host(taken_apart(launch.words));
+            if (std::ranges::find(found_, launch.job, &ManifestLaunch::job) == found_.end())
                 found_.push_back(std::move(launch));
         } catch (const UsageError& error) {
             refused_ = error;

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "convert/command_line.hpp"
 #include "formats/json.hpp"
 
 namespace rankmesh::conversion {
@@ -14,6 +15,7 @@ namespace rankmesh::conversion {
 struct ManifestLaunch {
     std::vector<std::string> words;
     int jobs = 1;
+    CommandLine job = {};  ///< of the words, without the host
 };
 
 /// True for an object, or a list of objects, of Kubernetes, and for services of Docker Compose.

@@ -7,7 +7,6 @@
 #include <sstream>
 #include <utility>
 
-#include "convert/command_line.hpp"
 #include "convert/manifest.hpp"
 #include "convert/settings.hpp"
 #include "formats/file.hpp"
@@ -234,9 +233,9 @@ void Settings::start(const std::vector<std::string>& words) {
 }
 
 void Settings::start_container(const Json& manifest) {
-    const auto [words, jobs] = launch_in(manifest, source_, framework_);
-    start(words);
-    jobs_ = jobs;
+    const auto launch = launch_in(manifest, source_, framework_);
+    start(launch.words);
+    jobs_ = launch.jobs;
 }
 
 void Settings::parse(std::string text, std::string_view path) {
@@ -252,11 +251,9 @@ void Settings::parse(std::string text, std::string_view path) {
     if (inner.empty()) throw UsageError(cat(source_, " are empty"));
     auto limits = Limits(source_);
     limits.enter();
-    if (path.ends_with(".yaml") || path.ends_with(".yml") || looks_like_yaml(inner)) {
-        values_ = yaml_tables(text, source_);
-        if (is_manifest(values_)) start_container(std::exchange(values_, Json::object()));
-    } else if (inner.front() == '{') {
-        values_ = formats::parse_json(said, source_);
+    const auto is_yaml = path.ends_with(".yaml") || path.ends_with(".yml") || looks_like_yaml(inner);
+    if (is_yaml || inner.front() == '{') {
+        values_ = is_yaml ? yaml_tables(text, source_) : formats::parse_json(said, source_);
         if (is_manifest(values_)) start_container(std::exchange(values_, Json::object()));
     } else if (inner.front() == '-') {
         flags_ = true;

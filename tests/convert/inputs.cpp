@@ -404,7 +404,7 @@ TEST_F(Inputs, OfAManifestTheContainersCommandCounts) {
     EXPECT_EQ(manifest(services + "    image: vllm/vllm-openai\n    command: [--model, X, -tp, 4]\n", "vllm"),
               "dp=1 pp=1 tp=4");
 
-    // Two hosts of one job, one of which has a shell; beside them other objects.
+    // A file of several objects. Two containers are hosts of one job; one of them starts it by a shell.
     const auto server = std::string("--tp 16 --nnodes $(LWS_GROUP_SIZE) --node-rank ");
     const auto set =
         "kind: Service\napiVersion: v1\n---\nkind: LeaderWorkerSet\napiVersion: v1\nspec:\n"
@@ -436,6 +436,9 @@ TEST_F(Inputs, OfAManifestTheContainersCommandCounts) {
         manifest(doubled + "]}]}", "vllm").find(" expand to more than 1048576 bytes, the most that is read"),
         std::string::npos);
 
+    EXPECT_NE(manifest("kind: Pod\napiVersion: v1\nreplicas: 5000000000\n", "vllm")
+                  .find("the manifest has replicas: 5000000000; it must be 0 to 100000"),
+              std::string::npos);
     const auto replicas = file("servers.yaml",
                                "kind: Deployment\napiVersion: v1\nspec:\n  replicas: 2\n"
                                "  containers: [{args: [vllm, serve, M, -tp, 8]}]\n");

@@ -145,9 +145,7 @@ private:
     };
     static constexpr auto compressed = std::to_array<Compressed>({{"\x1f\x8b", "gzip", "zcat"},
                                                                   {"\x28\xb5\x2f\xfd", "zstd", "zstdcat"},
-                                                                  {"\xfd"
-                                                                   "7zXZ",
-                                                                   "xz", "xzcat"},
+                                                                  {"\xfd\x37zXZ", "xz", "xzcat"},
                                                                   {"BZh", "bzip2", "bzcat"}});
 
     static bool is_log(const std::filesystem::path& file, const std::string& shown) {
