@@ -414,7 +414,7 @@ struct Groups::Made {
         const auto found = std::ranges::find(kinds, name, &Kind::name);
         return found == kinds.end() ? nullptr : &*found;
     }
-    /// Throws what the original says where there is no such kind.
+    /// If there is no such kind, throws the original's error.
     const Kind& at(std::string_view name) const;
 };
 

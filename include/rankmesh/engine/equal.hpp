@@ -33,9 +33,11 @@ inline std::vector<int> unequal(Communicator& on, const AnyBuffer<const void>& i
 
 }  // namespace detail
 
-/// Returns the group ranks whose `in` differs in a bit, the length or the type from that of most ranks, or,
-/// of equally many, of the lowest one; empty if all are equal. `in` is in host memory. A collective: one
-/// all_gather of a hash of 64 bits, so of 2^64 differences one is not seen. Ranks run one build.
+/// Returns the group ranks whose `in` differs from the most frequent one in a bit, the length or the type. Of
+/// equally frequent ones, that of the lowest rank counts. The list is empty if all are equal.
+///
+/// `in` is in host memory. A collective: one all_gather of a hash of 64 bits, so one difference in 2^64 is
+/// not seen. All ranks run the same build.
 ///
 ///     void find_drifted(Communicator& dp, std::span<const float> weights, std::vector<int>& drifted) {
 ///         drifted = unequal(dp, weights);

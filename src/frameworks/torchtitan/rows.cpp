@@ -69,7 +69,7 @@ bool is_enabled(const Given& given, std::string_view name) {
            (given.number(name) > 1 || name == "fsdp" || name == "dp_shard");
 }
 
-/// The error for a name that is not enabled, or for names of which one is not.
+/// The error for a name, or a list of names, that is not enabled. A list is enabled if each of its names is.
 Error not_available(const Value& dims) {
     const auto* one = std::get_if<std::string>(&dims);
     return {Fault::missing, cat("Mesh '", one ? *one : list_of(list_in(dims)),
