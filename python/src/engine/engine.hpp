@@ -53,6 +53,15 @@ detail::RecordReason reason_of(nb::handle exception);
 nb::object started(Pending&& pending, Leave leave, std::vector<Array>&& arrays, nb::object result,
                    std::chrono::nanoseconds timeout);
 
+/// The last of the options of a world in signatures.
+inline constexpr auto record_options =
+    "record: str | os.PathLike[str] | None = None, record_signal: int | None = None, log: "
+    "collections.abc.Callable[[str], object] | logging.Logger | None = None";
+/// Returns the options of a world; None is the default.
+WorldOptions world_options_of(nb::handle engine, nb::handle timeout, bool multithreaded,
+                              std::optional<bool> checked, nb::handle record, nb::handle record_signal,
+                              nb::handle log);
+
 using Op = detail::Operation;
 
 /// An operation with its arrays, whose memory it keeps alive.
@@ -196,6 +205,7 @@ void bind_copies(nb::class_<CommunicatorHandle>& c);
 void bind_messages(nb::class_<CommunicatorHandle>& c);
 void bind_reductions(nb::class_<CommunicatorHandle>& c);
 void bind_world(nb::module_& m);
+void bind_run(nb::module_& m);
 void bind_member(nb::module_& m);
 void bind_communicator(nb::module_& m);
 void bind_mpi4py(nb::module_& m);
