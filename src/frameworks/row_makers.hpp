@@ -56,13 +56,20 @@ inline AccessorRow chosen(std::string name, Quantity quantity, decltype(Accessor
             .without = std::move(without)};
 }
 
-/// Functions about one kind, under names as Megatron has them.
+/// Accessors about one kind: NAME_group, NAME_rank and so on.
 struct Named {
     std::string_view name, kind;
     std::string_view noun;       ///< what the group is to its rank: `tensor-parallel group`
-    std::string_view gets;       ///< the functions get_NAME_...: group, global_ranks, rank and world_size
+    std::string_view gets;       ///< what is asked: group, rank, world_size and others
     std::string_view sets = {};  ///< the functions set_NAME_..., of what get_NAME_... answers from then on
+    bool may_lack = false;       ///< without a group the answers are None and -1
 };
-std::vector<AccessorRow> accessors_of(const Named& named);
+/// Their rows, whose names begin with `before`.
+std::vector<AccessorRow> accessors_of(std::initializer_list<Named> all, std::string_view before = "get_");
+/// Adds to `rows` one like `row` for each of these faces, which ends its name: `group rank`.
+void add_faces(std::vector<AccessorRow>& rows, const AccessorRow& row, std::string_view noun,
+               std::string_view faces);
+/// Adds flags NAME_enabled of these names: true if the size NAME, with this ending, is above 1.
+void add_enabled(std::vector<AccessorRow>& rows, std::string_view names, std::string_view ending = {});
 
 }  // namespace rankmesh::frameworks

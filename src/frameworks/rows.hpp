@@ -196,7 +196,7 @@ enum class Quantity : std::uint8_t {
     size_and_rank,
     matrix,      ///< all ranks in the shape of the framework's first mesh
     mesh,        ///< the framework's first mesh
-    value,       ///< the value of the setting, or of the derived quantity, that `kind` names
+    value,       ///< the value of the setting, or of the derived quantity, that `kind` names; or a condition
     action,      ///< sets something, and answers nothing
     device_mesh  ///< a mesh that the framework builds; several meshes where the type is `words`
 };

@@ -152,7 +152,8 @@ Value State::ask(std::string_view accessor, const Values& values) const {
     if (row.code) return row.code(*this, options);
     if (row.quantity == Quantity::value && !row.slot.empty()) return {};
     if (row.quantity == Quantity::value && groups_ && !row.kind.empty())
-        return Access::given(*groups_).value(row.kind);
+        return row.kind.find('>') == row.kind.npos ? Access::given(*groups_).value(row.kind)
+                                                   : Value(Access::given(*groups_).holds(row.kind));
     const auto own = group_of(row, options);
     if (!own) return row.without.value_or(Value());
     if (row.quantity == Quantity::first || row.quantity == Quantity::rank)

@@ -96,25 +96,25 @@ public:
     /// The ranks that have other batches.
     int data_parallel_size() const { return get<int>("data_parallel_size"); }
 
-    /// True if there are replicas.
-    bool dp_replicate_enabled() const { return get<bool>("dp_replicate_enabled"); }
-
-    /// True if parameters are sharded.
-    bool dp_shard_enabled() const { return get<bool>("dp_shard_enabled"); }
-
-    /// True if there is tensor parallelism.
-    bool tp_enabled() const { return get<bool>("tp_enabled"); }
-
-    /// True if there is context parallelism.
-    bool cp_enabled() const { return get<bool>("cp_enabled"); }
-
-    /// True if there is sequence parallelism.
-    bool sp_enabled() const { return get<bool>("sp_enabled"); }
-
     /// The axes of more than one rank.
     std::vector<std::string> active_mesh_dims() const {
         return get<std::vector<std::string>>("active_mesh_dims");
     }
+
+    /// True if `dp_replicate_size` is above 1.
+    bool dp_replicate_enabled() const { return get<bool>("dp_replicate_enabled"); }
+
+    /// True if `dp_shard_size` is above 1.
+    bool dp_shard_enabled() const { return get<bool>("dp_shard_enabled"); }
+
+    /// True if `tp_size` is above 1.
+    bool tp_enabled() const { return get<bool>("tp_enabled"); }
+
+    /// True if `cp_size` is above 1.
+    bool cp_enabled() const { return get<bool>("cp_enabled"); }
+
+    /// True if `sp_size` is above 1.
+    bool sp_enabled() const { return get<bool>("sp_enabled"); }
 };
 
 /// The same in a job. A group is a communicator.

@@ -79,12 +79,6 @@ public:
     /// The number of all ranks.
     int world_size() const { return get<int>("world_size"); }
 
-    /// True if there are replicas.
-    bool dp_replicate_enabled() const { return get<bool>("dp_replicate_enabled"); }
-
-    /// True if ranks share the model's state.
-    bool dp_shard_enabled() const { return get<bool>("dp_shard_enabled"); }
-
     /// True if there are data-parallel ranks.
     bool dp_enabled() const { return get<bool>("dp_enabled"); }
 
@@ -94,21 +88,6 @@ public:
     /// True if shards are of several ranks, context-parallel ones included.
     bool fsdp_enabled() const { return get<bool>("fsdp_enabled"); }
 
-    /// True if ranks share a sequence.
-    bool cp_enabled() const { return get<bool>("cp_enabled"); }
-
-    /// True if ranks share layers.
-    bool tp_enabled() const { return get<bool>("tp_enabled"); }
-
-    /// True if there are several stages.
-    bool pp_enabled() const { return get<bool>("pp_enabled"); }
-
-    /// True if ranks have other experts.
-    bool ep_enabled() const { return get<bool>("ep_enabled"); }
-
-    /// True if ranks share an expert.
-    bool etp_enabled() const { return get<bool>("etp_enabled"); }
-
     /// What FSDP divides gradients by.
     int fsdp_gradient_divide_factor() const { return get<int>("fsdp_gradient_divide_factor"); }
 
@@ -117,6 +96,27 @@ public:
 
     /// The number of ranks that share a sample.
     int context_and_model_parallel_size() const { return get<int>("context_and_model_parallel_size"); }
+
+    /// True if `dp_replicate` is above 1.
+    bool dp_replicate_enabled() const { return get<bool>("dp_replicate_enabled"); }
+
+    /// True if `dp_shard` is above 1.
+    bool dp_shard_enabled() const { return get<bool>("dp_shard_enabled"); }
+
+    /// True if `cp` is above 1.
+    bool cp_enabled() const { return get<bool>("cp_enabled"); }
+
+    /// True if `tp` is above 1.
+    bool tp_enabled() const { return get<bool>("tp_enabled"); }
+
+    /// True if `pp` is above 1.
+    bool pp_enabled() const { return get<bool>("pp_enabled"); }
+
+    /// True if `ep` is above 1.
+    bool ep_enabled() const { return get<bool>("ep_enabled"); }
+
+    /// True if `etp` is above 1.
+    bool etp_enabled() const { return get<bool>("etp_enabled"); }
 };
 
 /// The same in a job. A group is a communicator.

@@ -83,110 +83,113 @@ public:
         set("set_tensor_model_parallel_world_size", {{"world_size", value_of(world_size)}});
     }
 
-    /// The ranks that share this rank's tensors.
+    /// The ranks of this rank's tensor-parallel group.
     GroupPart get_tensor_model_parallel_group() const { return *group("get_tensor_model_parallel_group"); }
 
-    /// The number of its ranks.
+    /// The size of this rank's tensor-parallel group.
     int get_tensor_model_parallel_world_size() const {
         return get<int>("get_tensor_model_parallel_world_size");
     }
 
-    /// This rank's place among its ranks.
+    /// This rank's place in its tensor-parallel group.
     int get_tensor_model_parallel_rank() const { return get<int>("get_tensor_model_parallel_rank"); }
 
-    /// The ranks that share this rank's tensors.
+    /// The ranks of this rank's tensor-parallel group.
     GroupPart get_model_parallel_group() const { return *group("get_model_parallel_group"); }
 
-    /// The number of its ranks.
+    /// The size of this rank's tensor-parallel group.
     int get_model_parallel_world_size() const { return get<int>("get_model_parallel_world_size"); }
 
-    /// This rank's place among its ranks.
+    /// This rank's place in its tensor-parallel group.
     int get_model_parallel_rank() const { return get<int>("get_model_parallel_rank"); }
 
-    /// The ranks that hold the same tensors.
+    /// The ranks of this rank's data-parallel group.
     GroupPart get_data_parallel_group() const { return *group("get_data_parallel_group"); }
 
-    /// The number of its ranks.
+    /// The size of this rank's data-parallel group.
     int get_data_parallel_world_size() const { return get<int>("get_data_parallel_world_size"); }
 
-    /// This rank's place among its ranks.
+    /// This rank's place in its data-parallel group.
     int get_data_parallel_rank() const { return get<int>("get_data_parallel_rank"); }
 
     /// The first rank of the tensor parallel group.
     int get_tensor_model_parallel_src_rank() const { return get<int>("get_tensor_model_parallel_src_rank"); }
 
-    /// The ranks that hold the experts of one model together.
+    /// The ranks of this rank's group that holds the experts of one model.
     GroupPart _get_expert_parallel_group(const std::string& group_name) const {
         return *group("_get_expert_parallel_group", {{"group_name", group_name}});
     }
 
-    /// The number of its ranks.
+    /// The size of this rank's group that holds the experts of one model.
     int _get_expert_parallel_world_size(const std::string& group_name) const {
         return get<int>("_get_expert_parallel_world_size", {{"group_name", group_name}});
     }
 
-    /// This rank's place among its ranks.
+    /// This rank's place in its group that holds the experts of one model.
     int _get_expert_parallel_rank(const std::string& group_name) const {
         return get<int>("_get_expert_parallel_rank", {{"group_name", group_name}});
     }
 
-    /// The ranks that hold the experts of one model together.
+    /// The ranks of this rank's group that holds the experts of one model.
     GroupPart _get_expert_parallel_group_ranks(const std::string& group_name) const {
         return *group("_get_expert_parallel_group_ranks", {{"group_name", group_name}});
     }
 
-    /// The ranks that hold the same experts.
+    /// The ranks of this rank's group with the same experts.
     GroupPart _get_expert_data_parallel_group(const std::string& group_name) const {
         return *group("_get_expert_data_parallel_group", {{"group_name", group_name}});
     }
 
-    /// The number of its ranks.
+    /// The size of this rank's group with the same experts.
     int _get_expert_data_parallel_world_size(const std::string& group_name) const {
         return get<int>("_get_expert_data_parallel_world_size", {{"group_name", group_name}});
     }
 
-    /// This rank's place among its ranks.
+    /// This rank's place in its group with the same experts.
     int _get_expert_data_parallel_rank(const std::string& group_name) const {
         return get<int>("_get_expert_data_parallel_rank", {{"group_name", group_name}});
     }
 
-    /// The ranks that hold the same experts.
+    /// The ranks of this rank's group with the same experts.
     GroupPart _get_expert_data_parallel_group_ranks(const std::string& group_name) const {
         return *group("_get_expert_data_parallel_group_ranks", {{"group_name", group_name}});
     }
 
-    /// The first rank of the expert-data group.
+    /// The first rank of this rank's group with the same experts.
     int _get_expert_broadcast_src_rank(const std::string& group_name) const {
         return get<int>("_get_expert_broadcast_src_rank", {{"group_name", group_name}});
     }
 
-    /// This rank's expert group of the largest expert size.
+    /// The ranks of this rank's group of the largest expert size.
     GroupPart _get_max_expert_parallel_group() const { return *group("_get_max_expert_parallel_group"); }
 
-    /// The ranks that read different data, among which ZeRO shards.
+    /// The ranks of this rank's group with other data, among which ZeRO shards.
     GroupPart _get_data_parallel_group() const { return *group("_get_data_parallel_group"); }
 
-    /// The number of its ranks.
+    /// The size of this rank's group with other data, among which ZeRO shards.
     int _get_data_parallel_world_size() const { return get<int>("_get_data_parallel_world_size"); }
 
-    /// This rank's place among its ranks.
+    /// This rank's place in its group with other data, among which ZeRO shards.
     int _get_data_parallel_rank() const { return get<int>("_get_data_parallel_rank"); }
 
-    /// The ranks that read different data, among which ZeRO shards.
+    /// The ranks of this rank's group with other data, among which ZeRO shards.
     GroupPart _get_data_parallel_group_ranks() const { return *group("_get_data_parallel_group_ranks"); }
 
-    /// The ranks that read different data, among which ZeRO shards.
+    /// The ranks of this rank's group with other data, among which ZeRO shards.
     GroupPart _get_sequence_data_parallel_group() const {
         return *group("_get_sequence_data_parallel_group");
     }
 
-    /// The number of its ranks.
+    /// The size of this rank's group with other data, among which ZeRO shards.
     int _get_sequence_data_parallel_world_size() const {
         return get<int>("_get_sequence_data_parallel_world_size");
     }
 
-    /// This rank's place among its ranks.
+    /// This rank's place in its group with other data, among which ZeRO shards.
     int _get_sequence_data_parallel_rank() const { return get<int>("_get_sequence_data_parallel_rank"); }
+
+    /// The first rank of this rank's group with other data.
+    int _get_broadcast_src_rank() const { return get<int>("_get_broadcast_src_rank"); }
 
     /// The ranks that hold all parameters together; all ranks before they are made.
     GroupPart _get_zero_param_intra_parallel_group_ranks() const {
@@ -242,16 +245,13 @@ public:
     /// All ranks.
     GroupPart _clone_world_group() const { return *group("_clone_world_group"); }
 
-    /// The first rank of the sequence-data parallel group.
-    int _get_broadcast_src_rank() const { return get<int>("_get_broadcast_src_rank"); }
-
-    /// The ranks that share this rank's sequence.
+    /// The ranks of this rank's group that shares a sequence.
     GroupPart _get_sequence_parallel_group() const { return *group("_get_sequence_parallel_group"); }
 
-    /// The number of its ranks.
+    /// The size of this rank's group that shares a sequence.
     int _get_sequence_parallel_world_size() const { return get<int>("_get_sequence_parallel_world_size"); }
 
-    /// This rank's place among its ranks.
+    /// This rank's place in its group that shares a sequence.
     int _get_sequence_parallel_rank() const { return get<int>("_get_sequence_parallel_rank"); }
 
     /// This rank's all-to-all group: `local` or `global`.

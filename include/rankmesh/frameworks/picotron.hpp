@@ -37,6 +37,93 @@ public:
     State(const Settings& settings, int rank, int world_size)
         : TypedState(picotron::groups(settings, world_size), rank) {}
 
+    /// This rank's place in its group that shares each layer.
+    int tp_rank() const { return get<int>("tp_rank"); }
+
+    /// The ranks of this rank's group that shares each layer.
+    GroupPart tp_group_ids() const { return *group("tp_group_ids"); }
+
+    /// The ranks of this rank's group that shares each layer.
+    GroupPart tp_group() const { return *group("tp_group"); }
+
+    /// The size of this rank's group that shares each layer.
+    int tp_world_size() const { return get<int>("tp_world_size"); }
+
+    /// The first rank of this rank's group that shares each layer.
+    int tp_first_rank() const { return get<int>("tp_first_rank"); }
+
+    /// The last rank of this rank's group that shares each layer.
+    int tp_last_rank() const { return get<int>("tp_last_rank"); }
+
+    /// This rank's place in its ring that shares a sequence.
+    int cp_rank() const { return get<int>("cp_rank"); }
+
+    /// The ranks of this rank's ring that shares a sequence.
+    GroupPart cp_group_ids() const { return *group("cp_group_ids"); }
+
+    /// The ranks of this rank's ring that shares a sequence.
+    GroupPart cp_group() const { return *group("cp_group"); }
+
+    /// The size of this rank's ring that shares a sequence.
+    int cp_world_size() const { return get<int>("cp_world_size"); }
+
+    /// The first rank of this rank's ring that shares a sequence.
+    int cp_first_rank() const { return get<int>("cp_first_rank"); }
+
+    /// The last rank of this rank's ring that shares a sequence.
+    int cp_last_rank() const { return get<int>("cp_last_rank"); }
+
+    /// This rank's place in its pipeline.
+    int pp_rank() const { return get<int>("pp_rank"); }
+
+    /// The ranks of this rank's pipeline.
+    GroupPart pp_group_ids() const { return *group("pp_group_ids"); }
+
+    /// The ranks of this rank's pipeline.
+    GroupPart pp_group() const { return *group("pp_group"); }
+
+    /// The size of this rank's pipeline.
+    int pp_world_size() const { return get<int>("pp_world_size"); }
+
+    /// The first rank of this rank's pipeline.
+    int pp_first_rank() const { return get<int>("pp_first_rank"); }
+
+    /// The last rank of this rank's pipeline.
+    int pp_last_rank() const { return get<int>("pp_last_rank"); }
+
+    /// This rank's place in its group of replicas.
+    int dp_rank() const { return get<int>("dp_rank"); }
+
+    /// The ranks of this rank's group of replicas.
+    GroupPart dp_group_ids() const { return *group("dp_group_ids"); }
+
+    /// The ranks of this rank's group of replicas.
+    GroupPart dp_group() const { return *group("dp_group"); }
+
+    /// The size of this rank's group of replicas.
+    int dp_world_size() const { return get<int>("dp_world_size"); }
+
+    /// The first rank of this rank's group of replicas.
+    int dp_first_rank() const { return get<int>("dp_first_rank"); }
+
+    /// The last rank of this rank's group of replicas.
+    int dp_last_rank() const { return get<int>("dp_last_rank"); }
+
+    /// The ranks of this rank's group that averages gradients.
+    GroupPart cp_dp_group_ids() const { return *group("cp_dp_group_ids"); }
+
+    /// The ranks of this rank's group that averages gradients.
+    GroupPart cp_dp_group() const { return *group("cp_dp_group"); }
+
+    /// The size of this rank's group that averages gradients.
+    int cp_dp_world_size() const { return get<int>("cp_dp_world_size"); }
+
+    /// The ranks of this rank's group of the pipelines of all replicas.
+    GroupPart pp_dp_group() const { return *group("pp_dp_group"); }
+
+    /// The size of this rank's group of the pipelines of all replicas.
+    int pp_dp_world_size() const { return get<int>("pp_dp_world_size"); }
+
     /// The mesh dp pp cp tp; the original has a tensor of ranks.
     Mesh grid() const { return groups().mesh(); }
 
@@ -46,89 +133,17 @@ public:
     /// The number of ranks.
     int world_size() const { return get<int>("world_size"); }
 
-    /// LOCAL_RANK, else this rank.
-    int local_rank() const { return get<int>("local_rank"); }
-
-    /// Where this rank is among the replicas.
-    int dp_rank() const { return get<int>("dp_rank"); }
-
-    /// This rank's stage.
-    int pp_rank() const { return get<int>("pp_rank"); }
-
-    /// Where this rank is among those of its sequences.
-    int cp_rank() const { return get<int>("cp_rank"); }
-
-    /// Where this rank is among those of its layers.
-    int tp_rank() const { return get<int>("tp_rank"); }
-
-    /// The ranks of `tp_group`.
-    GroupPart tp_group_ids() const { return *group("tp_group_ids"); }
-
-    /// The ranks of `cp_group`.
-    GroupPart cp_group_ids() const { return *group("cp_group_ids"); }
-
-    /// The ranks of `pp_group`.
-    GroupPart pp_group_ids() const { return *group("pp_group_ids"); }
-
-    /// The ranks of `dp_group`.
-    GroupPart dp_group_ids() const { return *group("dp_group_ids"); }
-
-    /// The ranks of `cp_dp_group`.
-    GroupPart cp_dp_group_ids() const { return *group("cp_dp_group_ids"); }
-
-    /// The ranks that share each layer.
-    GroupPart tp_group() const { return *group("tp_group"); }
-
-    /// The ranks that share a sequence.
-    GroupPart cp_group() const { return *group("cp_group"); }
-
-    /// The stages of this rank's pipeline.
-    GroupPart pp_group() const { return *group("pp_group"); }
-
-    /// The replicas of this rank's part.
-    GroupPart dp_group() const { return *group("dp_group"); }
-
-    /// The ranks among which gradients are averaged.
-    GroupPart cp_dp_group() const { return *group("cp_dp_group"); }
-
-    /// The pipelines of all replicas.
-    GroupPart pp_dp_group() const { return *group("pp_dp_group"); }
-
     /// All ranks.
     GroupPart world_group() const { return *group("world_group"); }
 
-    /// The size of `tp_group`.
-    int tp_world_size() const { return get<int>("tp_world_size"); }
-
-    /// The first rank of `tp_group`.
-    int tp_first_rank() const { return get<int>("tp_first_rank"); }
-
-    /// The last rank of `tp_group`.
-    int tp_last_rank() const { return get<int>("tp_last_rank"); }
-
-    /// The size of `cp_group`.
-    int cp_world_size() const { return get<int>("cp_world_size"); }
-
-    /// The first rank of `cp_group`.
-    int cp_first_rank() const { return get<int>("cp_first_rank"); }
-
-    /// The last rank of `cp_group`.
-    int cp_last_rank() const { return get<int>("cp_last_rank"); }
+    /// LOCAL_RANK, else this rank.
+    int local_rank() const { return get<int>("local_rank"); }
 
     /// The next in the ring, to which this rank sends.
     int cp_send_rank() const { return get<int>("cp_send_rank"); }
 
     /// The one before in the ring, from which this rank receives.
     int cp_recv_rank() const { return get<int>("cp_recv_rank"); }
-
-    /// The number of stages.
-    int pp_world_size() const { return get<int>("pp_world_size"); }
-
-    /// The rank on the first stage.
-    int pp_first_rank() const { return get<int>("pp_first_rank"); }
-
-    /// The rank on the last stage.
-    int pp_last_rank() const { return get<int>("pp_last_rank"); }
 
     /// True on the first stage.
     bool pp_is_first_stage() const { return get<bool>("pp_is_first_stage"); }
@@ -141,21 +156,6 @@ public:
 
     /// The rank on the stage before; nothing on the first.
     std::optional<int> pp_prev_rank() const { return get<std::optional<int>>("pp_prev_rank"); }
-
-    /// The size of `dp_group`.
-    int dp_world_size() const { return get<int>("dp_world_size"); }
-
-    /// The first rank of `dp_group`.
-    int dp_first_rank() const { return get<int>("dp_first_rank"); }
-
-    /// The last rank of `dp_group`.
-    int dp_last_rank() const { return get<int>("dp_last_rank"); }
-
-    /// The size of `cp_dp_group`.
-    int cp_dp_world_size() const { return get<int>("cp_dp_world_size"); }
-
-    /// The size of `pp_dp_group`.
-    int pp_dp_world_size() const { return get<int>("pp_dp_world_size"); }
 
     /// `TP(2)-CP(2)-PP(2)-DP(1)-Rank(3)`.
     std::string str() const { return get<std::string>("__str__"); }

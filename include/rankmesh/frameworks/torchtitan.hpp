@@ -50,29 +50,11 @@ public:
     /// True for several replicas or shards.
     bool dp_enabled() const { return get<bool>("dp_enabled"); }
 
-    /// True for several replicas.
-    bool dp_replicate_enabled() const { return get<bool>("dp_replicate_enabled"); }
-
-    /// True for several shards.
-    bool dp_shard_enabled() const { return get<bool>("dp_shard_enabled"); }
-
-    /// True where several ranks share a sequence.
-    bool cp_enabled() const { return get<bool>("cp_enabled"); }
-
     /// True where dp or cp is.
     bool dp_cp_enabled() const { return get<bool>("dp_cp_enabled"); }
 
     /// True where dp_shard or cp is.
     bool fsdp_enabled() const { return get<bool>("fsdp_enabled"); }
-
-    /// True where several ranks share a tensor.
-    bool tp_enabled() const { return get<bool>("tp_enabled"); }
-
-    /// True for several stages.
-    bool pp_enabled() const { return get<bool>("pp_enabled"); }
-
-    /// True where experts are sharded.
-    bool ep_enabled() const { return get<bool>("ep_enabled"); }
 
     /// The ranks of one replica's shard: cp times tp times pp.
     int non_data_parallel_size() const { return get<int>("non_data_parallel_size"); }
@@ -127,6 +109,24 @@ public:
 
     /// The meshes that all others are parts of.
     std::vector<DeviceMesh> roots() const { return get<std::vector<DeviceMesh>>("_roots"); }
+
+    /// True if `dp_replicate` is above 1.
+    bool dp_replicate_enabled() const { return get<bool>("dp_replicate_enabled"); }
+
+    /// True if `dp_shard` is above 1.
+    bool dp_shard_enabled() const { return get<bool>("dp_shard_enabled"); }
+
+    /// True if `cp` is above 1.
+    bool cp_enabled() const { return get<bool>("cp_enabled"); }
+
+    /// True if `tp` is above 1.
+    bool tp_enabled() const { return get<bool>("tp_enabled"); }
+
+    /// True if `pp` is above 1.
+    bool pp_enabled() const { return get<bool>("pp_enabled"); }
+
+    /// True if `ep` is above 1.
+    bool ep_enabled() const { return get<bool>("ep_enabled"); }
 
     /// The ranks along a name that is enabled, or all ranks.
     GroupPart get_group(const std::optional<std::string>& dim = {}) const {

@@ -62,41 +62,107 @@ public:
     State(const Settings& settings, int rank, int world_size)
         : TypedState(veomni::groups(settings, world_size), rank) {}
 
-    /// The ranks with other data.
+    /// The ranks of this rank's group with other data.
     GroupPart dp_group() const { return *group("dp_group"); }
 
-    /// Where this rank is among those with other data.
+    /// This rank's place in its group with other data.
     int dp_rank() const { return get<int>("dp_rank"); }
 
-    /// The number of ranks with other data.
+    /// The size of this rank's group with other data.
     int dp_size() const { return get<int>("dp_size"); }
 
-    /// True if there are ranks with other data.
-    bool dp_enabled() const { return get<bool>("dp_enabled"); }
-
-    /// The ranks that repeat this rank's shard.
+    /// The ranks of this rank's group of replicas of its shard.
     GroupPart dp_replicate_group() const { return *group("dp_replicate_group"); }
 
-    /// This rank's replica.
+    /// This rank's place in its group of replicas of its shard.
     int dp_replicate_rank() const { return get<int>("dp_replicate_rank"); }
 
-    /// The number of replicas.
+    /// The size of this rank's group of replicas of its shard.
     int dp_replicate_size() const { return get<int>("dp_replicate_size"); }
 
-    /// True if there are replicas.
-    bool dp_replicate_enabled() const { return get<bool>("dp_replicate_enabled"); }
-
-    /// The data-parallel ranks that share the model's state.
+    /// The ranks of this rank's group of the shards of its replica.
     GroupPart dp_shard_group() const { return *group("dp_shard_group"); }
 
-    /// All ranks that share the model's state.
-    GroupPart dp_shard_sp_group() const { return *group("dp_shard_sp_group"); }
-
-    /// Where this rank is among the shards of its replica.
+    /// This rank's place in its group of the shards of its replica.
     int dp_shard_rank() const { return get<int>("dp_shard_rank"); }
 
-    /// The number of data-parallel shards of a replica.
+    /// The size of this rank's group of the shards of its replica.
     int dp_shard_size() const { return get<int>("dp_shard_size"); }
+
+    /// The ranks of this rank's group that shares the model's state.
+    GroupPart dp_shard_sp_group() const { return *group("dp_shard_sp_group"); }
+
+    /// The ranks of this rank's group of replicas and shards, which share a loss.
+    GroupPart fsdp_group() const { return *group("fsdp_group"); }
+
+    /// This rank's place in its group of replicas and shards, which share a loss.
+    int fsdp_rank() const { return get<int>("fsdp_rank"); }
+
+    /// The size of this rank's group of replicas and shards, which share a loss.
+    int fsdp_size() const { return get<int>("fsdp_size"); }
+
+    /// This rank's place in its tensor-parallel group.
+    int tp_rank() const { return get<int>("tp_rank"); }
+
+    /// The size of this rank's tensor-parallel group.
+    int tp_size() const { return get<int>("tp_size"); }
+
+    /// This rank's place in its pipeline.
+    int pp_rank() const { return get<int>("pp_rank"); }
+
+    /// The size of this rank's pipeline.
+    int pp_size() const { return get<int>("pp_size"); }
+
+    /// The ranks of this rank's group that shares a sequence.
+    std::optional<GroupPart> sp_group() const { return group("sp_group"); }
+
+    /// This rank's place in its group that shares a sequence.
+    int sp_rank() const { return get<int>("sp_rank"); }
+
+    /// The size of this rank's group that shares a sequence.
+    int sp_size() const { return get<int>("sp_size"); }
+
+    /// The ranks of this rank's group that exchanges a sequence for heads.
+    std::optional<GroupPart> ulysses_group() const { return group("ulysses_group"); }
+
+    /// This rank's place in its group that exchanges a sequence for heads.
+    int ulysses_rank() const { return get<int>("ulysses_rank"); }
+
+    /// The size of this rank's group that exchanges a sequence for heads.
+    int ulysses_size() const { return get<int>("ulysses_size"); }
+
+    /// The ranks of this rank's context-parallel group.
+    std::optional<GroupPart> cp_group() const { return group("cp_group"); }
+
+    /// This rank's place in its context-parallel group.
+    int cp_rank() const { return get<int>("cp_rank"); }
+
+    /// The size of this rank's context-parallel group.
+    int cp_size() const { return get<int>("cp_size"); }
+
+    /// True if `dp_size` is above 1.
+    bool dp_enabled() const { return get<bool>("dp_enabled"); }
+
+    /// True if `dp_replicate_size` is above 1.
+    bool dp_replicate_enabled() const { return get<bool>("dp_replicate_enabled"); }
+
+    /// True if `fsdp_size` is above 1.
+    bool fsdp_enabled() const { return get<bool>("fsdp_enabled"); }
+
+    /// True if `tp_size` is above 1.
+    bool tp_enabled() const { return get<bool>("tp_enabled"); }
+
+    /// True if `pp_size` is above 1.
+    bool pp_enabled() const { return get<bool>("pp_enabled"); }
+
+    /// True if `sp_size` is above 1.
+    bool sp_enabled() const { return get<bool>("sp_enabled"); }
+
+    /// True if `ulysses_size` is above 1.
+    bool ulysses_enabled() const { return get<bool>("ulysses_enabled"); }
+
+    /// True if `cp_size` is above 1.
+    bool cp_enabled() const { return get<bool>("cp_enabled"); }
 
     /// True: there are always shards, of one rank at least.
     bool dp_shard_enabled() const { return get<bool>("dp_shard_enabled"); }
@@ -104,120 +170,54 @@ public:
     /// True if ranks that share a sequence share the model's state.
     bool dp_shard_sp_enabled() const { return get<bool>("dp_shard_sp_enabled"); }
 
-    /// All replicas and shards, which share a loss.
-    GroupPart fsdp_group() const { return *group("fsdp_group"); }
-
-    /// Where this rank is among all replicas and shards.
-    int fsdp_rank() const { return get<int>("fsdp_rank"); }
-
-    /// The number of replicas and shards.
-    int fsdp_size() const { return get<int>("fsdp_size"); }
-
-    /// True if there are several replicas or shards.
-    bool fsdp_enabled() const { return get<bool>("fsdp_enabled"); }
-
-    /// Where this rank is in its tensor-parallel group.
-    int tp_rank() const { return get<int>("tp_rank"); }
-
-    /// The size of the tensor-parallel group.
-    int tp_size() const { return get<int>("tp_size"); }
-
-    /// True if layers are shared by ranks.
-    bool tp_enabled() const { return get<bool>("tp_enabled"); }
-
-    /// This rank's stage.
-    int pp_rank() const { return get<int>("pp_rank"); }
-
-    /// The number of stages.
-    int pp_size() const { return get<int>("pp_size"); }
-
-    /// True if there are several stages.
-    bool pp_enabled() const { return get<bool>("pp_enabled"); }
-
     /// True on the first stage.
     bool is_first_pp_stage() const { return get<bool>("is_first_pp_stage"); }
 
     /// True on the last stage.
     bool is_last_pp_stage() const { return get<bool>("is_last_pp_stage"); }
 
-    /// The ranks that share a sequence; nothing where each has its own.
-    std::optional<GroupPart> sp_group() const { return group("sp_group"); }
-
-    /// Where this rank is in its sequence; -1 where each has its own.
-    int sp_rank() const { return get<int>("sp_rank"); }
-
-    /// The number of ranks that share a sequence.
-    int sp_size() const { return get<int>("sp_size"); }
-
-    /// True if ranks share a sequence.
-    bool sp_enabled() const { return get<bool>("sp_enabled"); }
-
-    /// The ranks that exchange a sequence for heads, or nothing.
-    std::optional<GroupPart> ulysses_group() const { return group("ulysses_group"); }
-
-    /// Where this rank is among those, or -1.
-    int ulysses_rank() const { return get<int>("ulysses_rank"); }
-
-    /// The number of ranks that exchange a sequence for heads.
-    int ulysses_size() const { return get<int>("ulysses_size"); }
-
-    /// True if ranks exchange a sequence for heads.
-    bool ulysses_enabled() const { return get<bool>("ulysses_enabled"); }
-
-    /// The context-parallel ranks, or nothing.
-    std::optional<GroupPart> cp_group() const { return group("cp_group"); }
-
-    /// Where this rank is among those, or -1.
-    int cp_rank() const { return get<int>("cp_rank"); }
-
-    /// The number of context-parallel ranks.
-    int cp_size() const { return get<int>("cp_size"); }
-
-    /// True if there are context-parallel ranks.
-    bool cp_enabled() const { return get<bool>("cp_enabled"); }
-
-    /// The ranks with other experts; nothing where each has all.
-    std::optional<GroupPart> ep_group() const { return group("ep_group"); }
-
-    /// Where this rank is among those with other experts.
-    int ep_rank() const { return get<int>("ep_rank"); }
-
     /// The number of ranks with other experts.
     int ep_size() const { return get<int>("ep_size"); }
-
-    /// True if ranks have other experts.
-    bool ep_enabled() const { return get<bool>("ep_enabled"); }
-
-    /// The number of replicas and shards of an expert.
-    int ep_fsdp_size() const { return get<int>("ep_fsdp_size"); }
-
-    /// What experts' gradients are divided by.
-    int ep_gradient_divide_factor() const { return get<int>("ep_gradient_divide_factor"); }
 
     /// True if there are experts or other extra parts.
     bool any_extra_parallel_enabled() const { return get<bool>("any_extra_parallel_enabled"); }
 
-    /// The ranks with other parts of that name; nothing where each has all.
+    /// The ranks with others of experts; nothing where each has all.
+    std::optional<GroupPart> ep_group() const { return group("ep_group"); }
+
+    /// This rank's place among those with others of experts.
+    int ep_rank() const { return get<int>("ep_rank"); }
+
+    /// True if ranks have others of experts.
+    bool ep_enabled() const { return get<bool>("ep_enabled"); }
+
+    /// The number of replicas and shards of experts.
+    int ep_fsdp_size() const { return get<int>("ep_fsdp_size"); }
+
+    /// What the gradients of experts are divided by.
+    int ep_gradient_divide_factor() const { return get<int>("ep_gradient_divide_factor"); }
+
+    /// The ranks with others of the parts of that name; nothing where each has all.
     std::optional<GroupPart> extra_parallel_group(const std::string& para_name = "ep") const {
         return group("extra_parallel_group", {{"para_name", para_name}});
     }
 
-    /// Where this rank is among those.
+    /// This rank's place among those with others of the parts of that name.
     int extra_parallel_rank(const std::string& para_name = "ep") const {
         return get<int>("extra_parallel_rank", {{"para_name", para_name}});
     }
 
-    /// True if ranks have other parts of that name.
+    /// True if ranks have others of the parts of that name.
     bool extra_parallel_enabled(const std::string& para_name = "ep") const {
         return get<bool>("extra_parallel_enabled", {{"para_name", para_name}});
     }
 
-    /// The number of replicas and shards of such a part.
+    /// The number of replicas and shards of the parts of that name.
     int extra_parallel_fsdp_size(const std::string& para_name = "ep") const {
         return get<int>("extra_parallel_fsdp_size", {{"para_name", para_name}});
     }
 
-    /// What the gradients of such a part are divided by.
+    /// What the gradients of the parts of that name are divided by.
     int extra_parallel_gradient_divide_factor(const std::string& para_name = "ep") const {
         return get<int>("extra_parallel_gradient_divide_factor", {{"para_name", para_name}});
     }

@@ -9,11 +9,11 @@ namespace of_accelerate {
 
 using Names = std::vector<std::string>;
 
-/// The names that are enabled.
+/// The names of several ranks.
 Names enabled(const Given& given, std::initializer_list<const char*> names) {
     auto found = Names{};
     for (const auto* name : names)
-        if (given.flag(cat(name, "_enabled"))) found.emplace_back(name);
+        if (given.number(cat(name, "_size")) > 1) found.emplace_back(name);
     return found;
 }
 
@@ -61,8 +61,6 @@ void check(Given& given) {
     given.derive("total_size", total);
     given.derive("non_data_parallel_size", tp * cp * sp);
     given.derive("data_parallel_size", replicas * shard);
-    for (const auto* axis : {"dp_replicate", "dp_shard", "cp", "sp", "tp"})
-        given.derive(cat(axis, "_enabled"), size(axis) > 1);
     given.derive("dp_size", replicas * shard);
     given.derive("dp_shard_cp_size", shard * cp);
     given.derive("dp_cp_size", replicas * shard * cp);
@@ -80,6 +78,26 @@ void check(Given& given) {
     given.derive("active_mesh_dims", active);
 }
 
+std::vector<AccessorRow> accessors() {
+    auto rows =
+        std::vector{said("dp_replicate_size", "The number of replicas."),
+                    said("dp_shard_size", "The ranks that share parameters."),
+                    said("tp_size", "The tensor-parallel ranks."),
+                    said("cp_size", "The context-parallel ranks."),
+                    said("sp_size", "The sequence-parallel ranks."),
+                    said("dp_dim_names", "The data-parallel axes of the mesh.", Type::words),
+                    said("non_dp_dim_names", "The axes of the mesh whose ranks have one batch.", Type::words),
+                    said("dp_shard_cp_dim_names", "The axes over which FSDP shards.", Type::words),
+                    said("dp_cp_dim_names", "The axes over which the loss is averaged.", Type::words),
+                    said("fsdp_dim_names", "The axes that FSDP is given.", Type::words),
+                    said("total_size", "The product of all sizes."),
+                    said("non_data_parallel_size", "The ranks that have one batch."),
+                    said("data_parallel_size", "The ranks that have other batches."),
+                    said("active_mesh_dims", "The axes of more than one rank.", Type::words)};
+    add_enabled(rows, "dp_replicate dp_shard tp cp sp", "_size");
+    return rows;
+}
+
 }  // namespace of_accelerate
 
 Framework accelerate() {
@@ -91,10 +109,10 @@ Framework accelerate() {
     const auto backend = [](const char* name) {
         return Setting{.name = name, .type = Type::maybe_word, .flag = cat("parallelism_config_", name)};
     };
-    const auto one = [](const char* axis) { return along(axis, cat(axis, "_size > 1 and not sp_enabled")); };
+    const auto one = [](const char* axis) { return along(axis, cat(axis, "_size > 1 and sp_size <= 1")); };
     const auto several = [](const char* name, const char* axes) {
         return KindRow{
-            .name = name, .groups = cat("* | ", axes), .when = cat(name, "_size > 1 and not sp_enabled")};
+            .name = name, .groups = cat("* | ", axes), .when = cat(name, "_size > 1 and sp_size <= 1")};
     };
     return {.name = "accelerate",
             .version = "1.15.0",
@@ -112,26 +130,7 @@ Framework accelerate() {
             .kinds = {one("dp_replicate"), one("dp_shard"), one("cp"), one("tp"),
                       several("dp", "dp_replicate dp_shard"), several("dp_shard_cp", "dp_shard cp"),
                       several("dp_cp", "dp_replicate dp_shard cp")},
-            .accessors = {said("dp_replicate_size", "The number of replicas."),
-                          said("dp_shard_size", "The ranks that share parameters."),
-                          said("tp_size", "The tensor-parallel ranks."),
-                          said("cp_size", "The context-parallel ranks."),
-                          said("sp_size", "The sequence-parallel ranks."),
-                          said("dp_dim_names", "The data-parallel axes of the mesh.", Type::words),
-                          said("non_dp_dim_names", "The axes of the mesh whose ranks have one batch.",
-                               Type::words),
-                          said("dp_shard_cp_dim_names", "The axes over which FSDP shards.", Type::words),
-                          said("dp_cp_dim_names", "The axes over which the loss is averaged.", Type::words),
-                          said("fsdp_dim_names", "The axes that FSDP is given.", Type::words),
-                          said("total_size", "The product of all sizes."),
-                          said("non_data_parallel_size", "The ranks that have one batch."),
-                          said("data_parallel_size", "The ranks that have other batches."),
-                          said("dp_replicate_enabled", "True if there are replicas.", Type::flag),
-                          said("dp_shard_enabled", "True if parameters are sharded.", Type::flag),
-                          said("tp_enabled", "True if there is tensor parallelism.", Type::flag),
-                          said("cp_enabled", "True if there is context parallelism.", Type::flag),
-                          said("sp_enabled", "True if there is sequence parallelism.", Type::flag),
-                          said("active_mesh_dims", "The axes of more than one rank.", Type::words)},
+            .accessors = accessors(),
             .check = check,
             .why = {{"pp", "accelerate's ParallelismConfig has no pipeline"},
                     {"ep", "accelerate's ParallelismConfig has no experts"}},

@@ -37,11 +37,8 @@ void check(Given& given) {
     refuse_if(number("etp") != 1 && number("etp") != number("tp"), Fault::sizes,
               "etp must be 1 or equal to tp, got etp=", number("etp"), ", tp=", number("tp"));
     check_experts(given);
-    for (const auto* size : {"dp_replicate", "dp_shard", "cp", "tp", "pp", "ep", "etp"})
-        given.derive(cat(size, "_enabled"), number(size) > 1);
-    given.derive("dp_enabled", given.flag("dp_replicate_enabled") || given.flag("dp_shard_enabled"));
-    given.derive("dp_cp_enabled", given.flag("dp_enabled") || given.flag("cp_enabled"));
-    given.derive("fsdp_enabled", given.flag("dp_shard_enabled") || given.flag("cp_enabled"));
+    given.derive("dp_enabled", number("dp_replicate") > 1 || number("dp_shard") > 1);
+    given.derive("dp_cp_enabled", given.flag("dp_enabled") || number("cp") > 1);
     given.derive("fsdp_gradient_divide_factor", number("dp_shard") * number("cp"));
     given.derive("seq_len_divisor", number("tp") * number("cp") * 2);
     given.derive("context_and_model_parallel_size", static_cast<int>(others));
@@ -61,11 +58,33 @@ Values write_experts(const Mesh& experts) {
 
 std::string named(const Given&, const Given& options) { return options.word("name"); }
 
+std::vector<AccessorRow> accessors() {
+    auto rows = std::vector{
+        chosen("get_group", Quantity::group, named, "This rank's group of a kind; None where there is none.",
+               {required("name", Type::word)}, Value()),
+        said("dp_replicate", "Always 1: there are no replicas."),
+        said("dp_shard", "The number of ranks that share the model's state."),
+        said("cp", "The number of context-parallel ranks."),
+        said("tp", "The number of tensor-parallel ranks."),
+        said("pp", "The number of stages."),
+        said("ep", "The number of ranks with other experts."),
+        said("etp", "The number of ranks that share an expert."),
+        said("world_size", "The number of all ranks."),
+        said("dp_enabled", "True if there are data-parallel ranks.", Type::flag),
+        said("dp_cp_enabled", "True if there are data-parallel or context-parallel ranks.", Type::flag),
+        said("fsdp_enabled", "True if shards are of several ranks, context-parallel ones included.",
+             Type::flag, "fsdp_gradient_divide_factor > 1"),
+        said("fsdp_gradient_divide_factor", "What FSDP divides gradients by."),
+        said("seq_len_divisor", "What divides the length of a sequence."),
+        said("context_and_model_parallel_size", "The number of ranks that share a sample.")};
+    add_enabled(rows, "dp_replicate dp_shard cp tp pp ep etp");
+    return rows;
+}
+
 }  // namespace of_archon
 
 Framework archon() {
     using namespace of_archon;
-    using enum Quantity;
     return {
         .name = "archon",
         .version = "1.0.4",
@@ -95,31 +114,7 @@ Framework archon() {
                   {"pp_cp_tp", "dp_shard | pp cp tp"},
                   {"ep", "experts: pp dp_shard_mod_ep tp | dp_shard_in_ep cp", "", "ep > 1 and etp == tp"},
                   {"ep", "experts: pp dp_shard_mod_ep | dp_shard_in_ep cp tp", "", "ep > 1 and etp != tp"}},
-        .accessors =
-            {chosen("get_group", group, named, "This rank's group of a kind; None where there is none.",
-                    {required("name", Type::word)}, Value()),
-             said("dp_replicate", "Always 1: there are no replicas."),
-             said("dp_shard", "The number of ranks that share the model's state."),
-             said("cp", "The number of context-parallel ranks."),
-             said("tp", "The number of tensor-parallel ranks."),
-             said("pp", "The number of stages."),
-             said("ep", "The number of ranks with other experts."),
-             said("etp", "The number of ranks that share an expert."),
-             said("world_size", "The number of all ranks."),
-             said("dp_replicate_enabled", "True if there are replicas.", Type::flag),
-             said("dp_shard_enabled", "True if ranks share the model's state.", Type::flag),
-             said("dp_enabled", "True if there are data-parallel ranks.", Type::flag),
-             said("dp_cp_enabled", "True if there are data-parallel or context-parallel ranks.", Type::flag),
-             said("fsdp_enabled", "True if shards are of several ranks, context-parallel ones included.",
-                  Type::flag),
-             said("cp_enabled", "True if ranks share a sequence.", Type::flag),
-             said("tp_enabled", "True if ranks share layers.", Type::flag),
-             said("pp_enabled", "True if there are several stages.", Type::flag),
-             said("ep_enabled", "True if ranks have other experts.", Type::flag),
-             said("etp_enabled", "True if ranks share an expert.", Type::flag),
-             said("fsdp_gradient_divide_factor", "What FSDP divides gradients by."),
-             said("seq_len_divisor", "What divides the length of a sequence."),
-             said("context_and_model_parallel_size", "The number of ranks that share a sample.")},
+        .accessors = accessors(),
         .check = check,
         .why = {{"virtual pipeline stages", "Archon's stages are not interleaved by these settings"},
                 {"dp_replicate", "Archon has no replicas; its data-parallel ranks share the model's state"}},

@@ -241,37 +241,20 @@ std::vector<AccessorRow> makers() {
     return rows;
 }
 
-/// Adds a row whose name ends so.
-void put(std::vector<AccessorRow>& rows, AccessorRow row, const char* end, Quantity quantity,
-         const char* doc = nullptr) {
-    row.name += end;
-    row.quantity = quantity;
-    if (doc) row.doc = doc;
-    rows.push_back(std::move(row));
-}
-void put_three(std::vector<AccessorRow>& rows, const AccessorRow& row) {
-    put(rows, row, "_group", Quantity::group);
-    put(rows, row, "_world_size", Quantity::size, "The number of its ranks.");
-    put(rows, row, "_rank", Quantity::rank, "This rank's place among its ranks.");
-}
-AccessorRow row(const char* name, const char* kind, const char* doc, std::string missing = "",
-                const char* among = "") {
+AccessorRow row(const char* name, const char* kind, std::string missing = "", const char* among = "") {
     if (!missing.empty()) missing += " parallel group is not initialized";
-    return {.name = name, .kind = kind, .doc = doc, .missing = missing, .among = among};
+    return {.name = name, .kind = kind, .missing = missing, .among = among};
 }
+constexpr auto three = "group world_size rank", four = "group world_size rank group_ranks";
 
 void put_tensors(std::vector<AccessorRow>& rows) {
-    const auto tensors = "The ranks that share this rank's tensors.";
-    for (const auto& each :
-         {row("get_tensor_model_parallel", "tensor_parallel", tensors, "intra_layer_model"),
-          row("get_model_parallel", "tensor_parallel", tensors, "intra_layer_model")}) {
-        put_three(rows, each);
+    for (const auto* name : {"get_tensor_model_parallel", "get_model_parallel"}) {
+        add_faces(rows, row(name, "tensor_parallel", "intra_layer_model"), "tensor-parallel group", three);
         rows.back().slot = "tensor_rank";
         (rows.end() - 2)->slot = "tensor_world_size";
     }
     (rows.end() - 3)->missing = "model parallel group is not initialized";
-    put_three(rows,
-              row("get_data_parallel", "data_parallel", "The ranks that hold the same tensors.", "data"));
+    add_faces(rows, row("get_data_parallel", "data_parallel", "data"), "data-parallel group", three);
     rows.push_back(computed("get_tensor_model_parallel_src_rank", Type::number, tensor_source,
                             "The first rank of the tensor parallel group."));
 }
@@ -281,36 +264,33 @@ std::vector<AccessorRow> accessors() {
     auto rows = makers();
     const auto name = std::vector<Setting>{required("group_name", Type::word)};
     put_tensors(rows);
-    auto experts =
-        row("_get_expert_parallel", "", "The ranks that hold the experts of one model together.", "expert");
-    auto replicas =
-        row("_get_expert_data_parallel", "", "The ranks that hold the same experts.", "expert data");
+    auto experts = row("_get_expert_parallel", "", "expert"),
+         replicas = row("_get_expert_data_parallel", "", "expert data");
     experts.choose = experts_of;
     replicas.choose = replicas_of;
-    for (auto* each : {&experts, &replicas}) {
-        each->options = name;
-        put_three(rows, *each);
-        put(rows, *each, "_group_ranks", ranks);
-    }
-    replicas.name = "_get_expert_broadcast_src";
-    put(rows, replicas, "_rank", first, "The first rank of the expert-data group.");
+    experts.options = replicas.options = name;
+    add_faces(rows, experts, "group that holds the experts of one model", four);
+    add_faces(rows, replicas, "group with the same experts", four);
+    replicas.name = "_get_expert_broadcast";
+    add_faces(rows, replicas, "group with the same experts", "src_rank");
     experts.name = "_get_max_expert_parallel";
     experts.options = {};
     experts.choose = largest;
-    put(rows, experts, "_group", group, "This rank's expert group of the largest expert size.");
+    add_faces(rows, experts, "group of the largest expert size", "group");
     // A kind once it was made, all ranks before.
-    auto data = row("_get_data_parallel", "", "The ranks that read different data, among which ZeRO shards.",
-                    "", "sequence_data_parallel, *");
-    put_three(rows, data);
-    put(rows, data, "_group_ranks", ranks);
+    auto data = row("_get_data_parallel", "", "", "sequence_data_parallel, *");
+    add_faces(rows, data, "group with other data, among which ZeRO shards", four);
     data.name = "_get_sequence_data_parallel";
-    put_three(rows, data);
-    const auto zeros = row("_get_zero_param_intra_parallel", "",
-                           "The ranks that hold all parameters together; all ranks before they are made.", "",
-                           "zero_param_intra, *");
-    put(rows, zeros, "_group_ranks", ranks);
-    put(rows, zeros, "_group_world_size", size, "The number of these ranks.");
-    put(rows, zeros, "_rank_in_mygroup", rank, "This rank's place among them.");
+    add_faces(rows, data, "group with other data, among which ZeRO shards", three);
+    data.name = "_get_broadcast";
+    add_faces(rows, data, "group with other data", "src_rank");
+    const auto add_zero = [&](const char* name, Quantity quantity, const char* doc) {
+        rows.push_back({.name = name, .quantity = quantity, .doc = doc, .among = "zero_param_intra, *"});
+    };
+    add_zero("_get_zero_param_intra_parallel_group_ranks", ranks,
+             "The ranks that hold all parameters together; all ranks before they are made.");
+    add_zero("_get_zero_param_intra_parallel_group_world_size", size, "The number of these ranks.");
+    add_zero("_get_zero_param_intra_parallel_rank_in_mygroup", rank, "This rank's place among them.");
     auto zero_is_made = computed("_zero_param_parallel_is_initialized", Type::flag, has_zero,
                                  "False before any group is made, then None: the original never says True.");
     zero_is_made.without = Value();
@@ -335,10 +315,8 @@ std::vector<AccessorRow> accessors() {
                       "The names of all all-to-all groups, as `local_0`."),
              {"_clone_world_group", "*", group, "All ranks."}})
         rows.push_back(each);
-    data.name = "_get_broadcast_src_rank";
-    put(rows, data, "", first, "The first rank of the sequence-data parallel group.");
-    put_three(rows, row("_get_sequence_parallel", "sequence_parallel",
-                        "The ranks that share this rank's sequence."));
+    add_faces(rows, row("_get_sequence_parallel", "sequence_parallel"), "group that shares a sequence",
+              three);
     rows.back().without = 0;
     (rows.end() - 2)->without = 1;
     (rows.end() - 3)->missing = "No sequence parallel group found";

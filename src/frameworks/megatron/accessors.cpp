@@ -335,7 +335,7 @@ void add_computed(std::vector<AccessorRow>& rows) {
 std::vector<AccessorRow> accessors() {
     auto rows = std::vector<AccessorRow>{};
     for (const auto& [name, noun, gets, sets, without] : names)
-        for (auto& row : accessors_of({name, kind_of(name), noun, gets, sets})) {
+        for (auto& row : accessors_of({{name, kind_of(name), noun, gets, sets}})) {
             complete(row, without);
             rows.push_back(std::move(row));
         }

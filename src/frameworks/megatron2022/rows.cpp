@@ -129,28 +129,28 @@ Value rank_beside(const State& state, const Given&) {
 }
 
 void add_named(std::vector<AccessorRow>& rows) {
-    for (const auto& named : std::initializer_list<Named>{
-             {"model_parallel", "_MODEL_PARALLEL_GROUP", "group of the ranks that hold one replica", "group"},
-             {"tensor_model_parallel", "_TENSOR_MODEL_PARALLEL_GROUP", "tensor-parallel group",
-              "group rank world_size", "rank world_size"},
-             {"pipeline_model_parallel", "_PIPELINE_MODEL_PARALLEL_GROUP", "pipeline",
-              "group rank world_size", "rank world_size"},
-             {"data_parallel", "_DATA_PARALLEL_GROUP", "data-parallel group", "group rank world_size"},
-             {"embedding", "_EMBEDDING_GROUP", "pipeline: the first, the last and that of the split",
-              "group"},
-             {"position_embedding", "_POSITION_EMBEDDING_GROUP", "pipeline: the first and that of the split",
-              "group"},
-             {"pipeline_model_parallel_split", "", "", "", "rank"},
-             {"virtual_pipeline_model_parallel", "", "", "", "rank"}})
-        for (auto& row : accessors_of(named)) {
-            if (row.quantity == Quantity::action) row.raises = "ValueError";
-            if (row.quantity == Quantity::action && row.name.ends_with("_size")) row.is_size = true;
-            if (named.name.ends_with("_split")) {
-                row.slot.clear();
-                row.doc = "Does nothing: the original writes a variable that nobody reads.";
-            }
-            rows.push_back(std::move(row));
+    for (auto& row : accessors_of(
+             {{"model_parallel", "_MODEL_PARALLEL_GROUP", "group of the ranks that hold one replica",
+               "group"},
+              {"tensor_model_parallel", "_TENSOR_MODEL_PARALLEL_GROUP", "tensor-parallel group",
+               "group rank world_size", "rank world_size"},
+              {"pipeline_model_parallel", "_PIPELINE_MODEL_PARALLEL_GROUP", "pipeline",
+               "group rank world_size", "rank world_size"},
+              {"data_parallel", "_DATA_PARALLEL_GROUP", "data-parallel group", "group rank world_size"},
+              {"embedding", "_EMBEDDING_GROUP", "pipeline: the first, the last and that of the split",
+               "group"},
+              {"position_embedding", "_POSITION_EMBEDDING_GROUP", "pipeline: the first and that of the split",
+               "group"},
+              {"pipeline_model_parallel_split", "", "", "", "rank"},
+              {"virtual_pipeline_model_parallel", "", "", "", "rank"}})) {
+        if (row.quantity == Quantity::action) row.raises = "ValueError";
+        row.is_size = row.quantity == Quantity::action && row.name.ends_with("_size");
+        if (row.slot == split_rank) {
+            row.slot.clear();
+            row.doc = "Does nothing: the original writes a variable that nobody reads.";
         }
+        rows.push_back(std::move(row));
+    }
 }
 
 std::vector<AccessorRow> accessors() {

@@ -43,49 +43,32 @@ Value text(const State& state, const Given&) {
 
 std::vector<AccessorRow> accessors() {
     using enum Quantity;
-    return {{"grid", "", mesh, "The mesh dp pp cp tp; the original has a tensor of ranks."},
-            {"global_rank", "*", rank, "This rank."},
-            {"world_size", "*", size, "The number of ranks."},
-            computed("local_rank", Type::number, local_rank, "LOCAL_RANK, else this rank."),
-            {"dp_rank", "dp_group", rank, "Where this rank is among the replicas."},
-            {"pp_rank", "pp_group", rank, "This rank's stage."},
-            {"cp_rank", "cp_group", rank, "Where this rank is among those of its sequences."},
-            {"tp_rank", "tp_group", rank, "Where this rank is among those of its layers."},
-            {"tp_group_ids", "tp_group", ranks, "The ranks of `tp_group`."},
-            {"cp_group_ids", "cp_group", ranks, "The ranks of `cp_group`."},
-            {"pp_group_ids", "pp_group", ranks, "The ranks of `pp_group`."},
-            {"dp_group_ids", "dp_group", ranks, "The ranks of `dp_group`."},
-            {"cp_dp_group_ids", "cp_dp_group", ranks, "The ranks of `cp_dp_group`."},
-            {"tp_group", "tp_group", group, "The ranks that share each layer."},
-            {"cp_group", "cp_group", group, "The ranks that share a sequence."},
-            {"pp_group", "pp_group", group, "The stages of this rank's pipeline."},
-            {"dp_group", "dp_group", group, "The replicas of this rank's part."},
-            {"cp_dp_group", "cp_dp_group", group, "The ranks among which gradients are averaged."},
-            {"pp_dp_group", "pp_dp_group", group, "The pipelines of all replicas."},
-            {"world_group", "*", group, "All ranks."},
-            {"tp_world_size", "tp_group", size, "The size of `tp_group`."},
-            {"tp_first_rank", "tp_group", first, "The first rank of `tp_group`."},
-            {"tp_last_rank", "tp_group", last, "The last rank of `tp_group`."},
-            {"cp_world_size", "cp_group", size, "The size of `cp_group`."},
-            {"cp_first_rank", "cp_group", first, "The first rank of `cp_group`."},
-            {"cp_last_rank", "cp_group", last, "The last rank of `cp_group`."},
-            {"cp_send_rank", "cp_group", next, "The next in the ring, to which this rank sends."},
-            {"cp_recv_rank", "cp_group", prev, "The one before in the ring, from which this rank receives."},
-            {"pp_world_size", "pp_group", size, "The number of stages."},
-            {"pp_first_rank", "pp_group", first, "The rank on the first stage."},
-            {"pp_last_rank", "pp_group", last, "The rank on the last stage."},
-            {"pp_is_first_stage", "pp_group", is_first, "True on the first stage."},
-            {"pp_is_last_stage", "pp_group", is_last, "True on the last stage."},
-            computed("pp_next_rank", Type::maybe_number, stage_beside<+1>,
-                     "The rank on the next stage; None on the last."),
-            computed("pp_prev_rank", Type::maybe_number, stage_beside<-1>,
-                     "The rank on the stage before; None on the first."),
-            {"dp_world_size", "dp_group", size, "The size of `dp_group`."},
-            {"dp_first_rank", "dp_group", first, "The first rank of `dp_group`."},
-            {"dp_last_rank", "dp_group", last, "The last rank of `dp_group`."},
-            {"cp_dp_world_size", "cp_dp_group", size, "The size of `cp_dp_group`."},
-            {"pp_dp_world_size", "pp_dp_group", size, "The size of `pp_dp_group`."},
-            computed("__str__", Type::word, text, "`TP(2)-CP(2)-PP(2)-DP(1)-Rank(3)`.")};
+    constexpr auto faces = "rank group_ids group world_size first_rank last_rank";
+    auto rows =
+        accessors_of({{"tp", "tp_group", "group that shares each layer", faces},
+                      {"cp", "cp_group", "ring that shares a sequence", faces},
+                      {"pp", "pp_group", "pipeline", faces},
+                      {"dp", "dp_group", "group of replicas", faces},
+                      {"cp_dp", "cp_dp_group", "group that averages gradients", "group_ids group world_size"},
+                      {"pp_dp", "pp_dp_group", "group of the pipelines of all replicas", "group world_size"}},
+                     "");
+    for (auto&& row : std::initializer_list<AccessorRow>{
+             {"grid", "", mesh, "The mesh dp pp cp tp; the original has a tensor of ranks."},
+             {"global_rank", "*", rank, "This rank."},
+             {"world_size", "*", size, "The number of ranks."},
+             {"world_group", "*", group, "All ranks."},
+             computed("local_rank", Type::number, local_rank, "LOCAL_RANK, else this rank."),
+             {"cp_send_rank", "cp_group", next, "The next in the ring, to which this rank sends."},
+             {"cp_recv_rank", "cp_group", prev, "The one before in the ring, from which this rank receives."},
+             {"pp_is_first_stage", "pp_group", is_first, "True on the first stage."},
+             {"pp_is_last_stage", "pp_group", is_last, "True on the last stage."},
+             computed("pp_next_rank", Type::maybe_number, stage_beside<+1>,
+                      "The rank on the next stage; None on the last."),
+             computed("pp_prev_rank", Type::maybe_number, stage_beside<-1>,
+                      "The rank on the stage before; None on the first."),
+             computed("__str__", Type::word, text, "`TP(2)-CP(2)-PP(2)-DP(1)-Rank(3)`.")})
+        rows.push_back(row);
+    return rows;
 }
 
 }  // namespace of_picotron

@@ -62,18 +62,18 @@ std::vector<AccessorRow> accessors() {
         {"get_self_pp_group", "self_pp", group, "This rank alone, as the pipeline of a draft model."},
         {"get_world_size", "world", size, "The number of all ranks."},
         {"get_world_rank", "world", rank, "This rank among all."}};
-    for (const auto& named : std::initializer_list<Named>{
-             {"dcp", "dcp", "decode context parallel group", "rank world_size"},
-             {"tensor_model_parallel", "tp", "stage", "group rank world_size"},
-             {"attn_tensor_model_parallel", "attn_tp", "attention's tensor-parallel group",
-              "rank world_size"},
-             {"attn_context_model_parallel", "attn_cp", "attention's context-parallel group",
-              "rank world_size"},
-             {"pipeline_model_parallel", "pp", "pipeline", "group rank world_size"},
-             {"moe_data_parallel", "moe_dp", "experts' data-parallel group", "rank world_size"},
-             {"moe_expert_parallel", "moe_ep", "expert-parallel group", "rank world_size"},
-             {"moe_tensor_parallel", "moe_tp", "experts' tensor-parallel group", "rank world_size"}})
-        for (auto& row : accessors_of(named)) rows.push_back(std::move(row));
+    for (auto& row : accessors_of(
+             {{"dcp", "dcp", "decode context parallel group", "rank world_size"},
+              {"tensor_model_parallel", "tp", "stage", "group rank world_size"},
+              {"attn_tensor_model_parallel", "attn_tp", "attention's tensor-parallel group",
+               "rank world_size"},
+              {"attn_context_model_parallel", "attn_cp", "attention's context-parallel group",
+               "rank world_size"},
+              {"pipeline_model_parallel", "pp", "pipeline", "group rank world_size"},
+              {"moe_data_parallel", "moe_dp", "experts' data-parallel group", "rank world_size"},
+              {"moe_expert_parallel", "moe_ep", "expert-parallel group", "rank world_size"},
+              {"moe_tensor_parallel", "moe_tp", "experts' tensor-parallel group", "rank world_size"}}))
+        rows.push_back(std::move(row));
     return rows;
 }
 

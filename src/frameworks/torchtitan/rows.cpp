@@ -203,8 +203,6 @@ Value seq_len_divisor(const State& state, const Given&) {
     return static_cast<int>(divisor);
 }
 
-AccessorRow enabled(const char* name, const char* doc) { return said(name, doc, Type::flag); }
-
 using Code = decltype(AccessorRow::code);
 /// A mesh, or for words several meshes.
 AccessorRow gives(const char* name, const char* doc, Code code, std::vector<Setting> options = {},
@@ -223,15 +221,9 @@ std::vector<AccessorRow> accessors() {
     using enum Quantity;
     const auto dims = required("dims", Type::names), axes = required("axes", Type::words);
     return {
-        enabled("dp_enabled", "True for several replicas or shards."),
-        enabled("dp_replicate_enabled", "True for several replicas."),
-        enabled("dp_shard_enabled", "True for several shards."),
-        enabled("cp_enabled", "True where several ranks share a sequence."),
-        enabled("dp_cp_enabled", "True where dp or cp is."),
-        enabled("fsdp_enabled", "True where dp_shard or cp is."),
-        enabled("tp_enabled", "True where several ranks share a tensor."),
-        enabled("pp_enabled", "True for several stages."),
-        enabled("ep_enabled", "True where experts are sharded."),
+        said("dp_enabled", "True for several replicas or shards.", Type::flag, "dp > 1"),
+        said("dp_cp_enabled", "True where dp or cp is.", Type::flag, "loss > 1"),
+        said("fsdp_enabled", "True where dp_shard or cp is.", Type::flag, "fsdp > 1"),
         said("non_data_parallel_size", "The ranks of one replica's shard: cp times tp times pp."),
         computed("seq_len_divisor", Type::number, seq_len_divisor,
                  "What a sequence's length is a multiple of."),
@@ -308,11 +300,6 @@ void check(Given& given) {
     given.derive("loss", replicas * shards * cp);
     given.derive("fsdp", shards * cp);
     given.derive("efsdp", shards * cp * tp / ep);
-    for (const auto* axis : {"dp_replicate", "dp_shard", "cp", "tp", "pp", "ep"})
-        given.derive(cat(axis, "_enabled"), given.number(axis) > 1);
-    given.derive("dp_enabled", replicas > 1 || shards > 1);
-    given.derive("dp_cp_enabled", replicas > 1 || shards > 1 || cp > 1);
-    given.derive("fsdp_enabled", shards > 1 || cp > 1);
     given.derive("non_data_parallel_size", cp * tp * pp);
 }
 
@@ -391,6 +378,7 @@ Framework torchtitan() {
         return Setting{.name = name, .type = type, .only_configured = true, .extra = extra};
     };
     auto accessors = of_torchtitan::accessors();
+    add_enabled(accessors, "dp_replicate dp_shard cp tp pp ep");
     accessors.push_back(chosen("_get_group", Quantity::group, kind_of,
                                "The ranks along a name that is enabled, or all ranks.",
                                {{"dim", Type::maybe_word}}));

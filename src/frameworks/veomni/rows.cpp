@@ -64,10 +64,7 @@ void check(Given& given) {
     given.derive("world_size", given.world_size());
     given.derive("sp_size", sp);
     given.derive("fsdp_size", number("dp_shard_sp") * number("dp_replicate_size"));
-    for (const auto name : {"dp", "dp_replicate", "tp", "pp", "ulysses", "cp", "sp", "fsdp"})
-        given.derive(cat(name, "_enabled"), number(cat(name, "_size").c_str()) > 1);
     given.derive("dp_shard_enabled", true);
-    given.derive("dp_shard_sp_enabled", sp > 1);
     given.derive("any_extra_parallel_enabled", std::ranges::any_of(given.numbers("extra_parallel_sizes"),
                                                                    [](int size) { return size > 1; }));
     for (const auto& name : extras(given)) {
@@ -85,7 +82,7 @@ void extend(const Given& given, std::vector<MeshRow>& meshes, Kinds& kinds) {
                   "extra_parallel_names has ", name, ", which is the name of other groups");
         const auto shards = name + "_fsdp";
         meshes.push_back({name, cat("dp_replicate ", shards, " ", name)});
-        if (given.flag("dp_replicate_enabled"))
+        if (given.number("dp_replicate_size") > 1)
             kinds.add({name + "_replicate", cat(name, ": * | dp_replicate")});
         kinds.add({shards, cat(name, ": * | ", shards)});
         kinds.add({name, cat(name, ": * | ", name)});
@@ -118,7 +115,7 @@ Value part_shards(const State& state, const Given& options) {
 }
 Value part_divides(const State& state, const Given&) {
     const auto& given = Access::given(state);
-    refuse_if(given.flag("tp_enabled") || given.flag("pp_enabled"), Fault::exclusive,
+    refuse_if(given.number("tp_size") * given.number("pp_size") != 1, Fault::exclusive,
               "gradients are divided by the world's size only where tp_size and pp_size are 1");
     return given.world_size();
 }
@@ -166,75 +163,48 @@ void configure(Values& values, int world) {
 
 std::vector<AccessorRow> accessors() {
     using enum Quantity;
-    const auto of_part = std::vector<Setting>{{"para_name", Type::word, {}, "ep"}};
-    const auto of_named = [](const char* name, Quantity quantity, const char* doc,
-                             std::vector<Setting> options = {}, std::optional<Value> without = {}) {
-        auto row = chosen(name, quantity, known_part, doc, std::move(options), std::move(without));
-        row.kind = "ep";
-        return row;
-    };
-    return {
-        {"dp_group", "dp", group, "The ranks with other data."},
-        {"dp_rank", "dp", rank, "Where this rank is among those with other data."},
-        said("dp_size", "The number of ranks with other data."),
-        said("dp_enabled", "True if there are ranks with other data.", Type::flag),
-        {"dp_replicate_group", "dp_replicate", group, "The ranks that repeat this rank's shard."},
-        {"dp_replicate_rank", "dp_replicate", rank, "This rank's replica."},
-        said("dp_replicate_size", "The number of replicas."),
-        said("dp_replicate_enabled", "True if there are replicas.", Type::flag),
-        {"dp_shard_group", "dp_shard", group, "The data-parallel ranks that share the model's state."},
-        {"dp_shard_sp_group", "dp_shard_sp", group, "All ranks that share the model's state."},
-        {"dp_shard_rank", "dp_shard", rank, "Where this rank is among the shards of its replica."},
-        said("dp_shard_size", "The number of data-parallel shards of a replica."),
-        said("dp_shard_enabled", "True: there are always shards, of one rank at least.", Type::flag),
-        said("dp_shard_sp_enabled", "True if ranks that share a sequence share the model's state.",
-             Type::flag),
-        {"fsdp_group", "dp_sp", group, "All replicas and shards, which share a loss."},
-        {"fsdp_rank", "dp_sp", rank, "Where this rank is among all replicas and shards."},
-        said("fsdp_size", "The number of replicas and shards."),
-        said("fsdp_enabled", "True if there are several replicas or shards.", Type::flag),
-        {"tp_rank", "tp", rank, "Where this rank is in its tensor-parallel group."},
-        said("tp_size", "The size of the tensor-parallel group."),
-        said("tp_enabled", "True if layers are shared by ranks.", Type::flag),
-        {"pp_rank", "pp", rank, "This rank's stage."},
-        said("pp_size", "The number of stages."),
-        said("pp_enabled", "True if there are several stages.", Type::flag),
-        {"is_first_pp_stage", "pp", is_first, "True on the first stage."},
-        {"is_last_pp_stage", "pp", is_last, "True on the last stage."},
-        lenient("sp_group", "sp", group, "The ranks that share a sequence; None where each has its own."),
-        lenient("sp_rank", "sp", rank, "Where this rank is in its sequence; -1 where each has its own.", -1),
-        said("sp_size", "The number of ranks that share a sequence."),
-        said("sp_enabled", "True if ranks share a sequence.", Type::flag),
-        lenient("ulysses_group", "ulysses", group, "The ranks that exchange a sequence for heads, or None."),
-        lenient("ulysses_rank", "ulysses", rank, "Where this rank is among those, or -1.", -1),
-        said("ulysses_size", "The number of ranks that exchange a sequence for heads."),
-        said("ulysses_enabled", "True if ranks exchange a sequence for heads.", Type::flag),
-        lenient("cp_group", "cp", group, "The context-parallel ranks, or None."),
-        lenient("cp_rank", "cp", rank, "Where this rank is among those, or -1.", -1),
-        said("cp_size", "The number of context-parallel ranks."),
-        said("cp_enabled", "True if there are context-parallel ranks.", Type::flag),
-        of_named("ep_group", group, "The ranks with other experts; None where each has all.", {}, Value()),
-        of_named("ep_rank", rank, "Where this rank is among those with other experts."),
-        computed("ep_size", Type::number, part_size, "The number of ranks with other experts."),
-        computed("ep_enabled", Type::flag, part_enabled, "True if ranks have other experts."),
-        computed("ep_fsdp_size", Type::number, part_shards,
-                 "The number of replicas and shards of an expert."),
-        computed("ep_gradient_divide_factor", Type::number, part_divides,
-                 "What experts' gradients are divided by."),
-        said("any_extra_parallel_enabled", "True if there are experts or other extra parts.", Type::flag),
-        of_named("extra_parallel_group", group,
-                 "The ranks with other parts of that name; None where each has all.", of_part, Value()),
-        of_named("extra_parallel_rank", rank, "Where this rank is among those.", of_part),
-        computed("extra_parallel_enabled", Type::flag, part_enabled,
-                 "True if ranks have other parts of that name.", of_part),
-        computed("extra_parallel_fsdp_size", Type::number, part_shards,
-                 "The number of replicas and shards of such a part.", of_part),
-        computed("extra_parallel_gradient_divide_factor", Type::number, part_divides,
-                 "What the gradients of such a part are divided by.", of_part),
-        computed(
-            "global_rank", Type::number, [](const State& state, const Given&) { return Value(state.rank()); },
-            "This rank."),
-        said("world_size", "The number of all ranks.")};
+    auto rows = accessors_of(
+        {{"dp", "dp", "group with other data", "group rank size"},
+         {"dp_replicate", "dp_replicate", "group of replicas of its shard", "group rank size"},
+         {"dp_shard", "dp_shard", "group of the shards of its replica", "group rank size"},
+         {"dp_shard_sp", "dp_shard_sp", "group that shares the model's state", "group"},
+         {"fsdp", "dp_sp", "group of replicas and shards, which share a loss", "group rank size"},
+         {"tp", "tp", "tensor-parallel group", "rank size"},
+         {"pp", "pp", "pipeline", "rank size"},
+         {"sp", "sp", "group that shares a sequence", "group rank size", "", true},
+         {"ulysses", "ulysses", "group that exchanges a sequence for heads", "group rank size", "", true},
+         {"cp", "cp", "context-parallel group", "group rank size", "", true}},
+        "");
+    add_enabled(rows, "dp dp_replicate fsdp tp pp sp ulysses cp", "_size");
+    const auto add = [&](AccessorRow row) { rows.push_back(std::move(row)); };
+    add(said("dp_shard_enabled", "True: there are always shards, of one rank at least.", Type::flag));
+    add(said("dp_shard_sp_enabled", "True if ranks that share a sequence share the model's state.",
+             Type::flag, "sp_size > 1"));
+    add({"is_first_pp_stage", "pp", is_first, "True on the first stage."});
+    add({"is_last_pp_stage", "pp", is_last, "True on the last stage."});
+    add(computed("ep_size", Type::number, part_size, "The number of ranks with other experts."));
+    add(said("any_extra_parallel_enabled", "True if there are experts or other extra parts.", Type::flag));
+    for (const std::string name : {"ep", "extra_parallel"}) {
+        auto options = std::vector<Setting>{{"para_name", Type::word, {}, "ep"}};
+        if (name == "ep") options.clear();
+        const auto what = std::string(name == "ep" ? "experts" : "the parts of that name");
+        add(chosen(name + "_group", group, known_part,
+                   cat("The ranks with others of ", what, "; None where each has all."), options, Value()));
+        add(chosen(name + "_rank", rank, known_part,
+                   cat("This rank's place among those with others of ", what, "."), options));
+        for (auto i = rows.size() - 2; i < rows.size(); ++i) rows[i].kind = "ep";
+        add(computed(name + "_enabled", Type::flag, part_enabled,
+                     cat("True if ranks have others of ", what, "."), options));
+        add(computed(name + "_fsdp_size", Type::number, part_shards,
+                     cat("The number of replicas and shards of ", what, "."), options));
+        add(computed(name + "_gradient_divide_factor", Type::number, part_divides,
+                     cat("What the gradients of ", what, " are divided by."), options));
+    }
+    add(computed(
+        "global_rank", Type::number, [](const State& state, const Given&) { return Value(state.rank()); },
+        "This rank."));
+    add(said("world_size", "The number of all ranks."));
+    return rows;
 }
 
 }  // namespace of_veomni
@@ -269,16 +239,16 @@ Framework veomni() {
                           .only_configured = true},
                          {"async_enabled", Type::flag}},
             .meshes = {{"ranks", "pp dp_replicate dp_shard ulysses cp tp"}},
-            .kinds = {along("pp", "pp_enabled"),
-                      along("dp_replicate", "dp_replicate_enabled"),
+            .kinds = {along("pp", "pp_size > 1"),
+                      along("dp_replicate", "dp_replicate_size > 1"),
                       along("dp_shard"),
-                      along("ulysses", "ulysses_enabled"),
-                      along("cp", "cp_enabled"),
-                      along("tp", "tp_enabled"),
+                      along("ulysses", "ulysses_size > 1"),
+                      along("cp", "cp_size > 1"),
+                      along("tp", "tp_size > 1"),
                       {"dp", "pp ulysses cp tp | dp_replicate dp_shard"},
                       {"dp_shard_sp", "pp dp_replicate tp | dp_shard ulysses cp"},
                       {"dp_sp", "pp tp | dp_replicate dp_shard ulysses cp"},
-                      {"sp", "pp dp_replicate dp_shard tp | ulysses cp", "", "sp_enabled"}},
+                      {"sp", "pp dp_replicate dp_shard tp | ulysses cp", "", "sp_size > 1"}},
             .accessors = accessors(),
             .check = check,
             .extend = extend,
