@@ -16,12 +16,13 @@ namespace rankmesh::detail::explaining {
 /// One rank in one call; seconds of the clocks after alignment.
 struct Visit {
     int rank = 0;
+    const RecordedEntry* entry = nullptr;
     double entered = 0;
     double left = 0;
-    std::optional<double> computed = {};  ///< since the rank left the call before
+    std::optional<double> computed = {};  ///< since what the rank called or left before
 };
 
-/// A blocking collective that has ended on all members with a record; visits in the order of entering.
+/// A collective that has ended on all members with a record; visits in the order of entering.
 struct Meeting {
     const Communicator* communicator = nullptr;
     std::int64_t number = 0;
@@ -35,6 +36,7 @@ struct Meeting {
 struct Meetings {
     std::vector<Meeting> all;
     double clock_error = 0;
+    double noticed = 0;  ///< seconds by which the end of a call may be noticed late
 
     explicit Meetings(const Evidence& evidence);
     /// Returns the meetings of equal calls: with one number, in groups of one kind.

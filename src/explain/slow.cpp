@@ -53,14 +53,15 @@ struct Excess {
 
 /// The keys whose excess is a large part of the time, and as large as that of the slowest.
 template <class Key>
-std::vector<Key> slow_among(const std::map<Key, Excess>& all, double span, bool once) {
+std::vector<Key> slow_among(const std::map<Key, Excess>& all, double span, bool once, double noticed) {
     auto sums = std::vector<double>{};
     for (const auto& [key, excess] : all) sums.push_back(excess.sum());
     const auto common = middle(sums);
     auto most = 0.0;
     const auto counts = [&](const Excess& excess) {
         return excess.sum() - common >= least_share * span &&
-               (once ? excess.is_once() : !excess.is_once() && excess.is_certain());
+               (once ? excess.is_once() && excess.seconds[excess.largest()] > 2 * noticed
+                     : !excess.is_once() && excess.is_certain());
     };
     for (const auto& [key, excess] : all)
         if (counts(excess)) most = std::max(most, excess.sum() - common);
@@ -79,9 +80,9 @@ public:
         auto report = SlowReport{.clock_error = meetings_.clock_error};
         if (meetings_.all.empty()) {
             report.doubts.push_back(
-                "no blocking collective of two or more ranks has ended in these records; write records of "
-                "all "
-                "ranks while the job runs");
+                "no collective of two or more ranks has ended in these records, or they do not say when; "
+                "write "
+                "records of all ranks while the job runs, of NCCL with TORCH_NCCL_ENABLE_TIMING=1");
             return report;
         }
         measure(report);
@@ -168,7 +169,7 @@ private:
     }
 
     void find_slow_ranks(SlowReport& report, bool once) {
-        const auto slow = slow_among(of_ranks_, report.span, once);
+        const auto slow = slow_among(of_ranks_, report.span, once, meetings_.noticed);
         if (slow.empty()) return;
         auto finding = SlowFinding{.kind = once ? SlowFinding::Kind::paused : SlowFinding::Kind::computes};
         auto calls = std::size_t{0};
@@ -205,7 +206,7 @@ private:
     }
 
     void find_slow_groups(SlowReport& report) {
-        const auto slow = slow_among(of_groups_, report.span, false);
+        const auto slow = slow_among(of_groups_, report.span, false, meetings_.noticed);
         if (slow.empty()) return;
         auto finding = SlowFinding{.kind = SlowFinding::Kind::transfers};
         auto shared = std::map<int, std::size_t>{};

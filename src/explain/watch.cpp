@@ -4,7 +4,7 @@
 #include <time.h>
 
 #include <algorithm>
-#include <limits>
+#include <optional>
 
 #include "explain/evidence.hpp"
 
@@ -40,6 +40,19 @@ std::int64_t last_time(const FlightRecord& record) {
     return last;
 }
 
+/// Returns the first time after another in the records of these ranks.
+std::optional<std::int64_t> first_after(const std::vector<FlightRecord>& records, const std::vector<int>& ranks,
+                                        std::int64_t after) {
+    auto first = std::optional<std::int64_t>{};
+    for (const auto& record : records) {
+        if (std::ranges::find(ranks, record.rank) == ranks.end()) continue;
+        for (const auto& entry : record.entries)
+            for (const auto time : {entry.created_ns, entry.completed_ns})
+                if (time > after + tick_ns) first = std::min(first.value_or(time), time);
+    }
+    return first;
+}
+
 std::string clock_text(std::int64_t ns) {
     const auto seconds = static_cast<time_t>(ns / 1'000'000'000);
     auto parts = tm{};
@@ -63,7 +76,12 @@ std::string stack_of(const std::vector<FlightRecord>& records, const std::vector
 std::vector<WatchEvent> Watch::look(std::vector<FlightRecord> records, std::span<const UnreadFile> unread) {
     ++look_;
     ++silent_;
-    for (auto& record : records) note(record);
+    for (auto rest = std::span(records); !rest.empty();) {
+        const auto of_rank =
+            static_cast<std::size_t>(std::ranges::count(rest, rest.front().rank, &FlightRecord::rank));
+        note(rest.first(of_rank));
+        rest = rest.subspan(of_rank);
+    }
     auto events = std::vector<WatchEvent>{};
     end_stops(records, events);
     if (has_failed_) return events;  // records of ranks that failed stay as they are
@@ -86,21 +104,26 @@ std::vector<WatchEvent> Watch::look(std::vector<FlightRecord> records, std::span
     return events;
 }
 
-void Watch::note(FlightRecord& record) {
-    auto& seen = seen_[record.rank];
-    if (const auto written = record.written_ns.value_or(0); written != seen.written_ns) {
+void Watch::note(std::span<FlightRecord> records) {
+    auto& seen = seen_[records.front().rank];
+    auto now = Seen{.moved = look_, .written = {}};
+    for (const auto& record : records) {
+        now.written_ns = std::max(now.written_ns, record.written_ns.value_or(0));
+        now.id += record.entries.empty() ? -1 : record.entries.back().id;
+        now.over += std::ranges::count_if(record.entries, Evidence::is_over);
+        now.last_ns = std::max(now.last_ns, last_time(record));
+    }
+    if (now.written_ns != seen.written_ns) {
         silent_ = 0;
-        const auto id = record.entries.empty() ? -1 : record.entries.back().id;
-        const auto over = std::ranges::count_if(record.entries, Evidence::is_over);
-        if (seen.moved == 0 || id != seen.id || over != seen.over) {
-            seen = {.id = id, .over = over, .last_ns = last_time(record), .moved = look_, .written = {}};
+        if (seen.moved == 0 || now.id != seen.id || now.over != seen.over) {
+            seen = now;
         } else {
+            seen.written_ns = now.written_ns;
             seen.written.push_back(look_);
             if (std::ssize(seen.written) > records_) seen.written.erase(seen.written.begin());
         }
-        seen.written_ns = written;
     }
-    record.is_still = std::ssize(seen.written) == records_;
+    for (auto& record : records) record.is_still = std::ssize(seen.written) == records_;
 }
 
 bool Watch::is_stopped(const Finding& finding) const {
@@ -134,15 +157,13 @@ void Watch::end_stops(const std::vector<FlightRecord>& records, std::vector<Watc
         const auto ranks = waiting(event.finding);
         if (last_moved(ranks) < look_) return false;
         event.kind = WatchEvent::Kind::goes_on;
-        event.until_ns = std::numeric_limits<std::int64_t>::max();
-        for (const auto& record : records) {
-            if (std::ranges::find(ranks, record.rank) == ranks.end()) continue;
-            if (Evidence::says_wrong(record)) return true;  // it failed, which another event says
-            for (const auto& entry : record.entries)
-                for (const auto time : {entry.created_ns, entry.completed_ns})
-                    if (time > event.since_ns + tick_ns) event.until_ns = std::min(event.until_ns, time);
-        }
-        if (event.until_ns == std::numeric_limits<std::int64_t>::max()) event.until_ns = event.since_ns;
+        for (const auto& record : records)
+            if (Evidence::says_wrong(record) && std::ranges::count(ranks, record.rank) > 0)
+                return true;  // it failed, which another event says
+        // A recorder that notes no ends of calls has the next call of a rank that was waited for.
+        event.until_ns = first_after(records, ranks, event.since_ns)
+                             .value_or(first_after(records, event.finding.ranks, event.since_ns)
+                                           .value_or(event.since_ns));
         events.push_back(std::move(event));
         return true;
     });

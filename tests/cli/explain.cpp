@@ -107,8 +107,7 @@ TEST(ExplainSubcommand, EndsWith2WhereThereAreNoRecords) {
     EXPECT_EQ(none.exit_code, 2);
     EXPECT_EQ(none.output,
               "rankmesh: '/nowhere' cannot be read: No such file or directory; ranks write records to "
-              "RANKMESH_RECORD only when a call fails, and those of PyTorch's groups only with the backend "
-              "cpu:rankmesh\n");
+              "RANKMESH_RECORD when a call fails, and with RANKMESH_RECORD_EVERY=10s while they run\n");
     const auto file = rankmesh("explain " RANKMESH_SOURCE "/README.md");
     EXPECT_EQ(file.exit_code, 2);
     EXPECT_EQ(

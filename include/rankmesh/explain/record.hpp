@@ -48,6 +48,7 @@ struct RecordedEntry {
     std::int64_t created_ns = 0;    ///< Unix time; 0: not known
     std::int64_t completed_ns = 0;  ///< Unix time; 0: not known, or not completed
     std::int64_t timeout_ms = 0;    ///< 0: not known
+    std::int64_t duration_ns = 0;   ///< on a device, which measured it; 0: not known
     /// In rankmesh's records a call is `scheduled` until its rank waits for it, and `started` while the rank
     /// waits.
     RecordedState state = RecordedState::scheduled;

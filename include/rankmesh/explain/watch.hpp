@@ -34,7 +34,7 @@ class RANKMESH_EXPORT Watch {
 public:
     explicit Watch(int records = 3) : records_(records) {}
 
-    /// Takes the newest record of each rank and returns what has changed.
+    /// Takes the newest records of each rank, sorted by rank, and returns what has changed.
     std::vector<WatchEvent> look(std::vector<FlightRecord> records, std::span<const UnreadFile> unread = {});
     /// Returns true if no rank wrote a record in as many looks.
     bool has_ended() const { return silent_ >= records_; }
@@ -53,7 +53,7 @@ private:
         std::vector<int> written;  // the last looks with a new record since then
     };
 
-    void note(FlightRecord& record);
+    void note(std::span<FlightRecord> records);  // of one rank
     bool is_stopped(const Finding& finding) const;
     int last_moved(const std::vector<int>& ranks) const;
     std::int64_t since(const Finding& finding) const;

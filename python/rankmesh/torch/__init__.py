@@ -17,7 +17,7 @@ except ModuleNotFoundError as _error:
 if not _distributed.is_available():
     raise ImportError("rankmesh.torch requires torch.distributed, which this PyTorch was built without")
 
-from rankmesh.torch import _variables, data
+from rankmesh.torch import _record, _variables, data
 from rankmesh.torch._elastic import Standby
 from rankmesh.torch._init import init, rejoin
 from rankmesh.torch._init_device_mesh import init_device_mesh, install, is_installed, uninstall
@@ -76,5 +76,6 @@ def __getattr__(name: str) -> Any:
 
 _register()
 _variables.log(None)
+_record.begin()
 if _variables.is_off():
     _put_default_backend()

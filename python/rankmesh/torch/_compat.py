@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import torch
@@ -34,6 +34,13 @@ def group_named(name: str | None) -> dist.ProcessGroup | None:
 
 def backends(group: dist.ProcessGroup) -> list[Any]:
     return [group._get_backend(device) for device in group._device_types]
+
+
+def recorders() -> dict[str, Callable[[], bytes]]:
+    """Returns what dumps the flight recorders of this torch as JSON, by the backends whose calls they have."""
+    functions = {"gloo": "_dump_fr_trace_json", "nccl": "_dump_nccl_trace_json"}
+    found = {name: getattr(_distributed_c10d, function, None) for name, function in functions.items()}
+    return {name: function for name, function in found.items() if function}
 
 
 @contextlib.contextmanager

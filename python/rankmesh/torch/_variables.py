@@ -24,6 +24,7 @@ _OF_ENGINE = (
 _OF_OTHERS = ("RANKMESH_WORLD_SIZE", "RANKMESH_THREADS", "RANKMESH_DEVICE")
 
 logger = logging.getLogger("rankmesh")
+of_torchs_records: list[str] = []  # variables by which this process writes records of torch's own groups
 _told: set[str] = set()  # backends whose unused variables are told
 
 
@@ -38,6 +39,19 @@ def timeout() -> datetime.timedelta | None:
             "unset it"
         )
     return datetime.timedelta(seconds=int(given))
+
+
+def record_every() -> tuple[str, int]:
+    """Returns RANKMESH_RECORD and the seconds of RANKMESH_RECORD_EVERY; 0: only a failure writes records."""
+    folder, given = os.environ.get("RANKMESH_RECORD", ""), os.environ.get("RANKMESH_RECORD_EVERY", "")
+    if not given:
+        return folder, 0
+    text = given.removesuffix("s")
+    if not text.isdecimal() or int(text) < 1:
+        raise UsageError(f"RANKMESH_RECORD_EVERY='{given}' is not a whole number of seconds, 1 or more, such as 10s")
+    if not folder:
+        raise UsageError(f"RANKMESH_RECORD_EVERY={given} has no folder to write to; set RANKMESH_RECORD too")
+    return folder, int(text)
 
 
 def log(level: str | None) -> None:
@@ -83,7 +97,8 @@ def tell_unused(backend: str, rank: int, size: int, effective: Collection[str] =
         return
     _told.add(backend)
     unused = () if backend == "rankmesh" else _OF_RECORDS if backend.startswith("rankmesh+") else _OF_ENGINE
-    _warn(unused, effective, f"groups of the backend '{backend}'; initialise with 'cpu:rankmesh' for CPU tensors")
+    why = f"groups of the backend '{backend}'; initialise with 'cpu:rankmesh' for CPU tensors"
+    _warn(unused, {*effective, *of_torchs_records}, why)
     same = ["RANKMESH_WORLD_SIZE"] if os.environ.get("RANKMESH_WORLD_SIZE") == str(size) else []
     _warn(_OF_OTHERS, same, "torch.distributed, which asks the launcher and the program")
 

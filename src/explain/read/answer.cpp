@@ -44,10 +44,10 @@ void add(std::vector<AnswerLine>& lines, std::size_t number, const auto& finding
 
 /// `8 records of ranks {0..7}, of PyTorch's nccl`.
 std::string summary(const std::vector<FlightRecord>& records) {
-    auto ranks = std::vector<int>{};
+    auto ranks = std::set<int>{};
     auto writers = std::set<std::string>{};
     for (const auto& record : records) {
-        ranks.push_back(record.rank);
+        ranks.insert(record.rank);
         if (!record.is_torch || record.is_log)
             writers.insert(detail::excerpt(record.engine));
         else
@@ -56,7 +56,8 @@ std::string summary(const std::vector<FlightRecord>& records) {
                                : cat("PyTorch's ", detail::excerpt(record.entries.front().call->backend)));
     }
     if (records.empty()) return "no record of a rank, but lines of logs";
-    auto text = cat(detail::counted(records.size(), "record"), " of ranks ", ranks_to_string(ranks), ", of ");
+    auto text = cat(detail::counted(records.size(), "record"), " of ranks ",
+                    ranks_to_string(std::vector(ranks.begin(), ranks.end())), ", of ");
     for (const auto& writer : writers) text += cat(&writer == &*writers.begin() ? "" : ", ", writer);
     return text;
 }

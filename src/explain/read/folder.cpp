@@ -49,8 +49,8 @@ std::optional<int> of_record::rank_in_name(const std::string& file) {
 namespace of_folder {
 
 constexpr std::string_view when_written =
-    "; ranks write records to RANKMESH_RECORD only when a call fails, and those of PyTorch's groups only "
-    "with the backend cpu:rankmesh";
+    "; ranks write records to RANKMESH_RECORD when a call fails, and with RANKMESH_RECORD_EVERY=10s while "
+    "they run";
 constexpr std::string_view ras = "ras://";
 constexpr auto most_bytes = std::uintmax_t{1} << 28;
 

@@ -263,6 +263,8 @@ void RecordReader::Reading::read_entry(const Json& value) {
     entry.created_ns = whole_or(value, "time_created_ns", 0);
     entry.completed_ns = whole_or(value, "time_discovered_completed_ns", 0);
     entry.timeout_ms = whole_or(value, "timeout_ms", 0);
+    if (const auto* duration = find(value, "duration_ms"); duration && duration->is_number_float())
+        entry.duration_ns = static_cast<std::int64_t>(std::clamp(duration->get<double>(), 0.0, 1e12) * 1e6);
     if (const auto id = find_whole(value, "pg_id")) {
         auto& newest = newest_[std::to_string(*id)];
         newest = std::max({newest, entry.number, whole_or(value, "op_id", 0)});

@@ -22,7 +22,7 @@ from torch.distributed import config as dist_config
 from torch.distributed import distributed_c10d as c10d
 
 from rankmesh._engine import Communicator
-from rankmesh.torch import _variables
+from rankmesh.torch import _record, _variables
 from rankmesh.torch._compat import default_group, tables
 from rankmesh.torch._errors import Disagreement, EngineFailure, PeerLost, Timeout, errors_of_backend
 from rankmesh.torch.backend import _kernels
@@ -63,6 +63,7 @@ def locate(
     known before stays.
     """
     default = dist.group.WORLD
+    _record.declare(mesh, ranks, is_placed=is_placed, replace=replace)
     if isinstance(default, ProcessGroup) and (replace or default.engine.where is None):
         default.engine.where = where
         default.engine.world._declare(mesh, list(ranks), is_placed)  # type: ignore[attr-defined]
