@@ -249,7 +249,11 @@ def accessors_of(told: dict[str, Any]) -> list[dict[str, Any]]:
     return [
         each
         for each in told["accessors"]
-        if not (each["name"].startswith("_") and (is_hidden or each["name"].isupper())) or each["name"] == "__str__"
+        if (
+            not (each["name"].startswith("_") and (is_hidden or each["name"].isupper()))
+            and not each["name"].startswith("__")
+        )
+        or each["name"] == "__str__"
     ]
 
 
@@ -316,7 +320,7 @@ def functions(file: Path) -> str:
     names: dict[str, bool] = {}
     for each in classes[-1].body:
         if isinstance(each, ast.FunctionDef):
-            names[each.name] = True
+            names[each.name] = each.name != "__init__"
         elif isinstance(each, ast.Assign):
             assigned = [name.id for target in each.targets for name in ast.walk(target) if isinstance(name, ast.Name)]
             names |= dict.fromkeys(assigned, ast.unparse(each.value) != "None")

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "convert/words.hpp"
-#include "frameworks/rows.hpp"
+#include "frameworks/kinds.hpp"
 
 namespace rankmesh::conversion {
 

@@ -5,7 +5,7 @@
 
 #include <rankmesh/core/name.hpp>
 
-#include "frameworks/rows.hpp"
+#include "frameworks/kinds.hpp"
 
 namespace rankmesh::frameworks {
 

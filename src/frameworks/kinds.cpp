@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frameworks/rows.hpp"
+#include "frameworks/kinds.hpp"
 
 #include <algorithm>
 #include <functional>

@@ -6,7 +6,7 @@
 #include <rankmesh/core/ranks.hpp>
 #include <rankmesh/core/text.hpp>
 
-#include "frameworks/rows.hpp"
+#include "frameworks/kinds.hpp"
 
 namespace rankmesh::frameworks {
 

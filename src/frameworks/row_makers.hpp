@@ -2,7 +2,7 @@
 // Rows of the kinds that most frameworks have.
 #pragma once
 
-#include "frameworks/rows.hpp"
+#include "frameworks/kinds.hpp"
 
 namespace rankmesh::frameworks {
 

@@ -4,7 +4,7 @@
 #include <rankmesh/core/name.hpp>
 #include <rankmesh/core/ranks.hpp>
 
-#include "frameworks/rows.hpp"
+#include "frameworks/kinds.hpp"
 
 namespace rankmesh::frameworks {
 

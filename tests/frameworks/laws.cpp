@@ -10,7 +10,7 @@
 #include <rankmesh/frameworks/error.hpp>
 #include <rankmesh/frameworks/groups.hpp>
 
-#include "frameworks/rows.hpp"
+#include "frameworks/kinds.hpp"
 
 using namespace rankmesh;
 using frameworks::GroupPart;

@@ -219,7 +219,7 @@ TEST(Megatron, WhatIsSetWinsUntilItIsTakenBackAndRipplesIntoNeighbours) {
     EXPECT_EQ(mpu.get_pipeline_model_parallel_next_rank(), 0);
     mpu.set_pipeline_model_parallel_world_size(9);
     EXPECT_EQ(laws::text_of<frameworks::Error>([&] { mpu.get_pipeline_model_parallel_last_rank(); }),
-              "stage 8 of a pipeline of 4");
+              "stage 8 is out of range of pipeline {0, 2, 4, 6}; its size was set to more than 4");
     mpu.set_pipeline_model_parallel_rank({});
     mpu.set_pipeline_model_parallel_world_size({});
     EXPECT_EQ(mpu.get_pipeline_model_parallel_prev_rank(), 6);

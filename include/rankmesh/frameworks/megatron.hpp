@@ -400,6 +400,27 @@ public:
         return get<int>("get_data_parallel_src_rank", {{"with_context_parallel", with_context_parallel}});
     }
 
+    /// True if this rank's stage holds word embeddings, as its pipeline's first or last in the virtual stage
+    /// asked for.
+    bool is_rank_in_embedding_group(bool ignore_virtual = true, std::optional<int> vp_stage = {}) const {
+        return get<bool>("is_rank_in_embedding_group", {{"ignore_virtual", ignore_virtual},
+                         {"vp_stage", value_of(vp_stage)}});
+    }
+
+    /// True if this rank's stage holds position embeddings.
+    bool is_rank_in_position_embedding_group() const {
+        return get<bool>("is_rank_in_position_embedding_group");
+    }
+
+    /// True if this rank has a data-parallel group.
+    bool is_initialized() const { return get<bool>("is_initialized"); }
+
+    /// True if `create_all_gather_group` made this rank a group to gather in.
+    bool has_separate_all_gather_group() const { return get<bool>("has_separate_all_gather_group"); }
+
+    /// `tp_gtp_dp_cp_pp_ep` of this rank: `0_0_2_1_0_0`.
+    std::string get_all_ranks() const { return get<std::string>("get_all_ranks"); }
+
     /// The rank in the last stage of this rank's pipeline.
     int get_pipeline_model_parallel_last_rank() const {
         return get<int>("get_pipeline_model_parallel_last_rank");
@@ -427,27 +448,6 @@ public:
                          {"vp_stage", value_of(vp_stage)}});
     }
 
-    /// True if this rank's stage holds word embeddings, as its pipeline's first or last in the virtual stage
-    /// asked for.
-    bool is_rank_in_embedding_group(bool ignore_virtual = true, std::optional<int> vp_stage = {}) const {
-        return get<bool>("is_rank_in_embedding_group", {{"ignore_virtual", ignore_virtual},
-                         {"vp_stage", value_of(vp_stage)}});
-    }
-
-    /// True if this rank's stage holds position embeddings.
-    bool is_rank_in_position_embedding_group() const {
-        return get<bool>("is_rank_in_position_embedding_group");
-    }
-
-    /// True if this rank has a data-parallel group.
-    bool is_initialized() const { return get<bool>("is_initialized"); }
-
-    /// True if `create_all_gather_group` made this rank a group to gather in.
-    bool has_separate_all_gather_group() const { return get<bool>("has_separate_all_gather_group"); }
-
-    /// `tp_gtp_dp_cp_pp_ep` of this rank: `0_0_2_1_0_0`.
-    std::string get_all_ranks() const { return get<std::string>("get_all_ranks"); }
-
     /// The current virtual stage; nothing without virtual stages.
     std::optional<int> get_virtual_pipeline_model_parallel_rank() const {
         return get<std::optional<int>>("get_virtual_pipeline_model_parallel_rank");
@@ -457,6 +457,9 @@ public:
     std::optional<int> get_virtual_pipeline_model_parallel_world_size() const {
         return get<std::optional<int>>("get_virtual_pipeline_model_parallel_world_size");
     }
+
+    /// The ranks of this rank's pipeline.
+    GroupPart pipeline_global_ranks() const { return *group("_PIPELINE_GLOBAL_RANKS"); }
 };
 
 /// The same in a job. A group is a communicator.

@@ -51,16 +51,6 @@ public:
     /// Forgets the groups and what was set.
     void destroy_model_parallel() { destroy(); }
 
-    /// True in the first stage and, unless ignored, at the first virtual stage.
-    bool is_pipeline_first_stage(bool ignore_virtual = false) const {
-        return get<bool>("is_pipeline_first_stage", {{"ignore_virtual", ignore_virtual}});
-    }
-
-    /// True in the last stage and, unless ignored, at the last virtual stage.
-    bool is_pipeline_last_stage(bool ignore_virtual = false) const {
-        return get<bool>("is_pipeline_last_stage", {{"ignore_virtual", ignore_virtual}});
-    }
-
     /// True for a member; the first and last must, unless ignored, be at the first and last virtual stage.
     bool is_rank_in_embedding_group(bool ignore_virtual = false) const {
         return get<bool>("is_rank_in_embedding_group", {{"ignore_virtual", ignore_virtual}});
@@ -84,16 +74,6 @@ public:
     /// True where this stage comes before the split and the next one after it.
     bool is_pipeline_stage_at_split() const { return get<bool>("is_pipeline_stage_at_split"); }
 
-    /// The current virtual stage; nothing without them.
-    std::optional<int> get_virtual_pipeline_model_parallel_rank() const {
-        return get<std::optional<int>>("get_virtual_pipeline_model_parallel_rank");
-    }
-
-    /// How many virtual stages there are; nothing without them.
-    std::optional<int> get_virtual_pipeline_model_parallel_world_size() const {
-        return get<std::optional<int>>("get_virtual_pipeline_model_parallel_world_size");
-    }
-
     /// The first rank of as many contiguous ones as the tensor model parallel size says.
     int get_tensor_model_parallel_src_rank() const { return get<int>("get_tensor_model_parallel_src_rank"); }
 
@@ -103,21 +83,6 @@ public:
     /// The rank in the first stage of this rank's pipeline.
     int get_pipeline_model_parallel_first_rank() const {
         return get<int>("get_pipeline_model_parallel_first_rank");
-    }
-
-    /// The rank in the last stage of this rank's pipeline.
-    int get_pipeline_model_parallel_last_rank() const {
-        return get<int>("get_pipeline_model_parallel_last_rank");
-    }
-
-    /// The rank in the next stage, the first after the last.
-    int get_pipeline_model_parallel_next_rank() const {
-        return get<int>("get_pipeline_model_parallel_next_rank");
-    }
-
-    /// The rank in the stage before, the last before the first.
-    int get_pipeline_model_parallel_prev_rank() const {
-        return get<int>("get_pipeline_model_parallel_prev_rank");
     }
 
     /// The ranks of this rank's pipeline.
@@ -145,6 +110,41 @@ public:
     /// The split as it was given.
     std::optional<int> pipeline_model_parallel_split_rank() const {
         return get<std::optional<int>>("_PIPELINE_MODEL_PARALLEL_SPLIT_RANK");
+    }
+
+    /// The rank in the last stage of this rank's pipeline.
+    int get_pipeline_model_parallel_last_rank() const {
+        return get<int>("get_pipeline_model_parallel_last_rank");
+    }
+
+    /// The rank in the next stage, the first after the last.
+    int get_pipeline_model_parallel_next_rank() const {
+        return get<int>("get_pipeline_model_parallel_next_rank");
+    }
+
+    /// The rank in the stage before, the last before the first.
+    int get_pipeline_model_parallel_prev_rank() const {
+        return get<int>("get_pipeline_model_parallel_prev_rank");
+    }
+
+    /// True in the first stage, and there in virtual stage 0 unless that is ignored.
+    bool is_pipeline_first_stage(bool ignore_virtual = false) const {
+        return get<bool>("is_pipeline_first_stage", {{"ignore_virtual", ignore_virtual}});
+    }
+
+    /// True in the last stage, and there in the last virtual stage unless that is ignored.
+    bool is_pipeline_last_stage(bool ignore_virtual = false) const {
+        return get<bool>("is_pipeline_last_stage", {{"ignore_virtual", ignore_virtual}});
+    }
+
+    /// The current virtual stage; nothing without virtual stages.
+    std::optional<int> get_virtual_pipeline_model_parallel_rank() const {
+        return get<std::optional<int>>("get_virtual_pipeline_model_parallel_rank");
+    }
+
+    /// How many virtual stages there are; nothing without them.
+    std::optional<int> get_virtual_pipeline_model_parallel_world_size() const {
+        return get<std::optional<int>>("get_virtual_pipeline_model_parallel_world_size");
     }
 
     /// The ranks of this rank's group of the ranks that hold one replica.

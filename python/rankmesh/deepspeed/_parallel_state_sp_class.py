@@ -12,55 +12,41 @@ Group('{4..7}')
 # By hand: the module itself is an mpu, and its groups are those that Made keeps.
 from __future__ import annotations
 
-from rankmesh._originals import original
-from rankmesh.deepspeed._groups_class import Handle, Made, place_in, size_of
+from collections.abc import Callable
+from typing import Any
+
+from rankmesh import _deepspeed_groups as _rows
+from rankmesh.deepspeed._groups_class import Made
 
 __all__: list[str] = []
 
 
-class _Sequences(Made):
+def _of_row(name: str) -> Callable[[SequenceState], Any]:
+    """Makes a function of a row `__NAME`, which raises other errors than groups.py's `_NAME`."""
+
+    def ask(self: SequenceState) -> Any:
+        return self._ask(f"__{name}")
+
+    ask.__doc__ = getattr(_rows.Answers, f"_{name}").__doc__
+    return ask
+
+
+class SequenceState(Made):
+    """What parallel_state_sp.py keeps for one rank, under its names; without `rank` and `world_size` of torch."""
+
     def __init__(self, *, rank: int | None = None, world_size: int | None = None) -> None:
         super().__init__(rank=rank, world_size=world_size)
-        self._rows = self._rows | {"raises": {"": "RuntimeError", "argument": "ValueError", "exists": "AssertionError"}}
-
-    def _kept(self, kind: str, what: str) -> Handle:
-        if (group := self._find(kind)) is None:
-            raise original(AssertionError, f"{what} is not initialized", "not initialised")
-        return group
-
-
-class SequenceState(_Sequences):
-    """What parallel_state_sp.py keeps for one rank, under its names; without `rank` and `world_size` of torch."""
+        asserted = dict.fromkeys(("exists", "not initialised"), "AssertionError")
+        self._rows = self._rows | {"raises": {"": "RuntimeError", "argument": "ValueError", **asserted}}
 
     def initialize_sequence_parallel(self, sequence_parallel_size: int) -> None:
         """Makes the groups of ranks that share a sequence, and the group of all ranks, among which ZeRO shards."""
         self._make("initialize_sequence_parallel", sequence_parallel_size=sequence_parallel_size)
 
-    def get_sequence_parallel_group(self) -> Handle:
-        """The ranks that share this rank's sequence."""
-        return self._kept("sequence_parallel", "sequence parallel group")
-
-    def get_sequence_parallel_world_size(self) -> int:
-        """The number of these ranks."""
-        return size_of(self.get_sequence_parallel_group())
-
-    def get_sequence_parallel_rank(self) -> int:
-        """This rank's place among them."""
-        return place_in(self.get_sequence_parallel_group(), self._rank()[0])
-
-    def get_sequence_data_parallel_group(self) -> Handle:
-        """The ranks among which ZeRO shards: all."""
-        return self._kept("sequence_and_data", "sequence data parallel group")
-
-    def get_sequence_data_parallel_world_size(self) -> int:
-        """The number of these ranks."""
-        return size_of(self.get_sequence_data_parallel_group())
-
-    def get_sequence_data_parallel_rank(self) -> int:
-        """This rank's place among them."""
-        return place_in(self.get_sequence_data_parallel_group(), self._rank()[0])
-
-    # An mpu calls these groups model parallel.
-    get_model_parallel_group = get_sequence_parallel_group
-    get_model_parallel_world_size = get_sequence_parallel_world_size
-    get_model_parallel_rank = get_sequence_parallel_rank
+    # An mpu calls the groups that share a sequence model parallel.
+    get_sequence_parallel_group = get_model_parallel_group = _of_row("get_sequence_parallel_group")
+    get_sequence_parallel_world_size = get_model_parallel_world_size = _of_row("get_sequence_parallel_world_size")
+    get_sequence_parallel_rank = get_model_parallel_rank = _of_row("get_sequence_parallel_rank")
+    get_sequence_data_parallel_group = _of_row("get_sequence_data_parallel_group")
+    get_sequence_data_parallel_world_size = _of_row("get_sequence_data_parallel_world_size")
+    get_sequence_data_parallel_rank = _of_row("get_sequence_data_parallel_rank")

@@ -9,7 +9,7 @@
 #include <rankmesh/frameworks/groups.hpp>
 
 #include "frameworks.hpp"
-#include "frameworks/rows.hpp"
+#include "frameworks/kinds.hpp"
 
 namespace rankmesh::python {
 

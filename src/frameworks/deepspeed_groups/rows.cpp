@@ -321,6 +321,11 @@ std::vector<AccessorRow> accessors() {
     (rows.end() - 2)->without = 1;
     (rows.end() - 3)->missing = "No sequence parallel group found";
     (rows.end() - 3)->raises = "KeyError";
+    // Of parallel_state_sp.
+    add_faces(rows, row("__get_sequence_parallel", "sequence_parallel", "sequence"),
+              "group that shares a sequence", three);
+    add_faces(rows, row("__get_sequence_data_parallel", "sequence_and_data", "sequence data"),
+              "group among which ZeRO shards: all", three);
     rows.push_back({"_ALL_TO_ALL_GROUP", "", group, "This rank's all-to-all group: `local` or `global`."});
     rows.back().options = {{"kind", Type::word, {}, "local"}};
     rows.back().choose = [](const Given&, const Given& options) { return options.word("kind"); };

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The getters and setters of Megatron-core's parallel_state.
 #include "frameworks/megatron/megatron.hpp"
+#include "frameworks/stages.hpp"
 
 namespace rankmesh::frameworks::of_megatron {
 
 namespace {
 
-constexpr auto virtual_size = "virtual_pipeline_model_parallel_world_size";
-constexpr auto stage_of_rank = "get_pipeline_model_parallel_rank";
-constexpr auto stage_count = "get_pipeline_model_parallel_world_size";
+using of_stages::number, of_stages::in_pipeline;
+
 constexpr auto no_partial = "Partial DP for Optimizer needs to include CP";
 
 std::optional<GroupPart> find(const State& state, std::string_view kind) {
@@ -22,8 +22,6 @@ Value has(const State& state, const Given&) {
 constexpr std::string_view data = "DATA_PARALLEL_GROUP", all_gather = "DATA_PARALLEL_GROUP_WITH_CP_AG",
                            positions = "POSITION_EMBEDDING_GROUP",
                            expert_tensor = "EXPERT_TENSOR_PARALLEL_GROUP";
-
-int number(const State& state, const char* accessor) { return std::get<int>(state.ask(accessor)); }
 
 // --- which group the options mean
 
@@ -79,48 +77,13 @@ Value levels_of(const State& state, const Given& options) {
 
 // --- stages
 
-/// The rank on a stage of this rank's pipeline, which may be counted from the end, as an index in Python.
-int in_pipeline(const State& state, int stage) {
-    const auto pipeline = *state.group("__pipeline");
-    refuse_if(stage < -pipeline.size() || stage >= pipeline.size(), Fault::out_of_range, "stage ", stage,
-              " of a pipeline of ", pipeline.size());
-    return pipeline[stage < 0 ? stage + pipeline.size() : stage];
-}
-Value last_in_pipeline(const State& state, const Given&) {
-    in_pipeline(state, 0);
-    return in_pipeline(state, number(state, stage_count) - 1);
-}
-template <int by>
-Value beside_in_pipeline(const State& state, const Given&) {
-    in_pipeline(state, 0);
-    const auto stages = number(state, stage_count);
-    refuse_if(stages == 0, Fault::sizes, "the next stage of 0 stages");
-    const auto left = (number(state, stage_of_rank) + by) % stages;
-    return in_pipeline(state, left != 0 && (left < 0) != (stages < 0) ? left + stages : left);
-}
-
-/// True in that virtual stage, the last one for -1, and where they are ignored or there are none.
-bool is_virtual_stage(const State& state, const Given& options, int wanted) {
-    const auto* size = Access::slot(state, virtual_size);
-    if (options.flag("ignore_virtual") || !size) return true;
-    refuse_if(options.is_none("vp_stage"), Fault::missing,
-              "vp_stage must be passed if virtual pipeline is enabled");
-    return options.number("vp_stage") == (wanted < 0 ? std::get<int>(*size) - 1 : wanted);
-}
-Value is_first_stage(const State& state, const Given& options) {
-    return is_virtual_stage(state, options, 0) && number(state, stage_of_rank) == 0;
-}
-Value is_last_stage(const State& state, const Given& options) {
-    return is_virtual_stage(state, options, -1) &&
-           number(state, stage_of_rank) == number(state, stage_count) - 1;
-}
 Value holds_embedding(const State& state, const Given& options) {
     if (!find(state, "EMBEDDING_GROUP")) return false;
     if (options.flag("ignore_virtual")) return true;
     const auto& stages =
         Access::given(state).numbers("embedding_stages");  // as get_embedding_ranks lists them
-    if (state.rank() == in_pipeline(state, stages.front())) return is_first_stage(state, options);
-    if (state.rank() == in_pipeline(state, stages.back())) return is_last_stage(state, options);
+    if (state.rank() == in_pipeline(state, stages.front())) return of_stages::is_first_stage(state, options);
+    if (state.rank() == in_pipeline(state, stages.back())) return of_stages::is_last_stage(state, options);
     return true;
 }
 
@@ -141,7 +104,7 @@ Value all_ranks(const State& state, const Given&) {
     auto places = std::vector<int>{};
     for (const auto* name : {"tensor_model_parallel", "gtp_weight_remat", "data_parallel", "context_parallel",
                              "pipeline_model_parallel", "expert_model_parallel"})
-        places.push_back(number(state, cat("get_", name, "_rank").c_str()));
+        places.push_back(number(state, cat("get_", name, "_rank")));
     return joined(places, "_");
 }
 
@@ -293,19 +256,8 @@ void add_firsts(std::vector<AccessorRow>& rows) {
 }
 
 void add_computed(std::vector<AccessorRow>& rows) {
-    using enum Quantity;
     const auto stage = std::vector<Setting>{flag("ignore_virtual", true), {"vp_stage", Type::maybe_number}};
     const auto add = [&](auto... parts) { rows.push_back(computed(std::move(parts)...)); };
-    add("get_pipeline_model_parallel_last_rank", Type::number, last_in_pipeline,
-        "The rank in the last stage of this rank's pipeline.");
-    add("get_pipeline_model_parallel_next_rank", Type::number, beside_in_pipeline<+1>,
-        "The rank in the next stage, the first after the last.");
-    add("get_pipeline_model_parallel_prev_rank", Type::number, beside_in_pipeline<-1>,
-        "The rank in the stage before, the last before the first.");
-    add("is_pipeline_first_stage", Type::flag, is_first_stage,
-        "True in the first stage, and there in virtual stage 0 unless that is ignored.", stage);
-    add("is_pipeline_last_stage", Type::flag, is_last_stage,
-        "True in the last stage, and there in the last virtual stage unless that is ignored.", stage);
     add("is_rank_in_embedding_group", Type::flag, holds_embedding,
         "True if this rank's stage holds word embeddings, as its pipeline's first or last in the virtual "
         "stage asked for.",
@@ -316,17 +268,11 @@ void add_computed(std::vector<AccessorRow>& rows) {
     add("has_separate_all_gather_group", Type::flag, has<all_gather>,
         "True if `create_all_gather_group` made this rank a group to gather in.");
     add("get_all_ranks", Type::word, all_ranks, "`tp_gtp_dp_cp_pp_ep` of this rank: `0_0_2_1_0_0`.");
-    for (const auto& [number, doc] :
-         {std::pair("rank", "The current virtual stage; None without virtual stages."),
-          {"world_size", "How many virtual stages there are; None without them."}})
-        rows.push_back({.name = cat("get_virtual_pipeline_model_parallel_", number),
-                        .quantity = value,
-                        .doc = doc,
-                        .type = Type::maybe_number,
-                        .slot = cat("virtual_pipeline_model_parallel_", number)});
-    rows.push_back({.name = "__pipeline",
+    for (auto& row : of_stages::accessors(stage)) rows.push_back(std::move(row));
+    rows.push_back({.name = "_PIPELINE_GLOBAL_RANKS",
                     .kind = "PIPELINE_MODEL_PARALLEL_GROUP",
-                    .doc = "This rank's pipeline, for what is asked about stages.",
+                    .quantity = Quantity::ranks,
+                    .doc = "The ranks of this rank's pipeline.",
                     .missing = no_pipeline});
 }
 

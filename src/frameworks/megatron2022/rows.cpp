@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Megatron's parallel_state of October 2022, which is vLLM's first: PP x DP x TP, tp fastest.
-#include <rankmesh/core/ranks.hpp>
-
-#include "frameworks/row_makers.hpp"
+#include "frameworks/stages.hpp"
 
 namespace rankmesh::frameworks {
 
 namespace of_megatron2022 {
 
-constexpr auto virtual_rank = "virtual_pipeline_model_parallel_rank";
-constexpr auto virtual_size = "virtual_pipeline_model_parallel_world_size";
+using of_stages::number, of_stages::virtual_rank, of_stages::virtual_size, of_stages::stage_of_rank,
+    of_stages::stage_count;
 constexpr auto virtual_stages = "virtual_pipeline_model_parallel_size";
 constexpr auto split_rank = "pipeline_model_parallel_split_rank";
-constexpr auto stage_of_rank = "get_pipeline_model_parallel_rank";
-constexpr auto stage_count = "get_pipeline_model_parallel_world_size";
 
 void check_first(Given& given) {
     const auto tensor = given.number("tensor_model_parallel_size");
@@ -47,22 +43,6 @@ Values slots(const Given& given) {
     return set;
 }
 
-int number(const State& state, const char* accessor) { return std::get<int>(state.ask(accessor)); }
-
-/// True in that virtual stage, and where they are ignored or there are none.
-bool is_virtual_stage(const State& state, const Given& options, int counted) {
-    const auto* size = Access::slot(state, virtual_size);
-    if (options.flag("ignore_virtual") || !size) return true;
-    const auto* rank = Access::slot(state, virtual_rank);
-    return rank && *rank == Value(counted < 0 ? std::get<int>(*size) - 1 : counted);
-}
-Value is_first_stage(const State& state, const Given& options) {
-    return is_virtual_stage(state, options, 0) && number(state, stage_of_rank) == 0;
-}
-Value is_last_stage(const State& state, const Given& options) {
-    return is_virtual_stage(state, options, -1) &&
-           number(state, stage_of_rank) == number(state, stage_count) - 1;
-}
 Value holds_embedding(const State& state, const Given& options) {
     const auto ranks = *state.group("_EMBEDDING_GLOBAL_RANKS");
     if (options.flag("ignore_virtual") || !ranks.contains(state.rank())) return ranks.contains(state.rank());
@@ -108,26 +88,6 @@ Value is_at_split(const State& state, const Given&) {
 Value tensor_source(const State& state, const Given&) {
     return state.rank() - state.rank() % number(state, "get_tensor_model_parallel_world_size");
 }
-/// The rank on a stage of this rank's pipeline, whose size may have been set to more than it has.
-int rank_on(const GroupPart& pipeline, int stage) {
-    if (stage >= pipeline.size())
-        throw Error(Fault::out_of_range, "stage ", stage, " is out of range of pipeline ",
-                    ranks_to_string(std::vector<int>(pipeline.begin(), pipeline.end())),
-                    "; its size was set to more than ", pipeline.size());
-    return pipeline[stage];
-}
-Value last_rank(const State& state, const Given&) {
-    const auto pipeline = *state.group("_PIPELINE_GLOBAL_RANKS");
-    return rank_on(pipeline, number(state, stage_count) - 1);
-}
-template <int by>
-Value rank_beside(const State& state, const Given&) {
-    const auto pipeline = *state.group("_PIPELINE_GLOBAL_RANKS");
-    const auto stage = std::int64_t{number(state, stage_of_rank)} + by;
-    const auto size = number(state, stage_count);
-    return rank_on(pipeline, static_cast<int>((stage % size + size) % size));
-}
-
 void add_named(std::vector<AccessorRow>& rows) {
     for (auto& row : accessors_of(
              {{"model_parallel", "_MODEL_PARALLEL_GROUP", "group of the ranks that hold one replica",
@@ -171,11 +131,6 @@ std::vector<AccessorRow> accessors() {
     constexpr auto no_pipeline = "Pipeline parallel group is not initialized";
     constexpr auto no_data = "Data parallel group is not initialized";
     auto rows = std::vector<AccessorRow>{
-        computed("is_pipeline_first_stage", Type::flag, is_first_stage,
-                 "True in the first stage and, unless ignored, at the first virtual stage.",
-                 {ignore_virtual}),
-        computed("is_pipeline_last_stage", Type::flag, is_last_stage,
-                 "True in the last stage and, unless ignored, at the last virtual stage.", {ignore_virtual}),
         computed("is_rank_in_embedding_group", Type::flag, holds_embedding,
                  "True for a member; the first and last must, unless ignored, be at the first and last "
                  "virtual stage.",
@@ -189,22 +144,12 @@ std::vector<AccessorRow> accessors() {
                  "True where a stage comes not before the split, or there is none.", {stage}),
         computed("is_pipeline_stage_at_split", Type::flag, is_at_split,
                  "True where this stage comes before the split and the next one after it."),
-        remembered("get_virtual_pipeline_model_parallel_rank", virtual_rank,
-                   "The current virtual stage; None without them."),
-        remembered("get_virtual_pipeline_model_parallel_world_size", virtual_size,
-                   "How many virtual stages there are; None without them."),
         computed("get_tensor_model_parallel_src_rank", Type::number, tensor_source,
                  "The first rank of as many contiguous ones as the tensor model parallel size says."),
         listed("get_data_parallel_src_rank", data, first, no_data,
                "The first rank of this rank's data-parallel group."),
         listed("get_pipeline_model_parallel_first_rank", pipeline, first, no_pipeline,
                "The rank in the first stage of this rank's pipeline."),
-        computed("get_pipeline_model_parallel_last_rank", Type::number, last_rank,
-                 "The rank in the last stage of this rank's pipeline."),
-        computed("get_pipeline_model_parallel_next_rank", Type::number, rank_beside<+1>,
-                 "The rank in the next stage, the first after the last."),
-        computed("get_pipeline_model_parallel_prev_rank", Type::number, rank_beside<-1>,
-                 "The rank in the stage before, the last before the first."),
         // The original's variables.
         listed("_PIPELINE_GLOBAL_RANKS", pipeline, ranks, no_pipeline, "The ranks of this rank's pipeline."),
         listed("_DATA_PARALLEL_GLOBAL_RANKS", data, ranks, no_data,
@@ -221,6 +166,7 @@ std::vector<AccessorRow> accessors() {
     for (auto& row : rows)
         if (row.code == holds_embedding || row.code == holds_position_embedding)
             row.raises = "TypeError";  // of a list that is None
+    for (auto& row : of_stages::accessors({ignore_virtual})) rows.push_back(std::move(row));
     add_named(rows);
     return rows;
 }
