@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <iterator>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "explain/findings.hpp"
@@ -28,11 +30,7 @@ struct Excess {
         seconds.push_back(more);
         meetings.push_back(&meeting);
     }
-    double sum() const {
-        auto sum = 0.0;
-        for (const auto each : seconds) sum += each;
-        return sum;
-    }
+    double sum() const { return std::accumulate(seconds.begin(), seconds.end(), 0.0); }
     std::size_t largest() const {
         return static_cast<std::size_t>(std::ranges::max_element(seconds) - seconds.begin());
     }
@@ -45,9 +43,10 @@ struct Excess {
         for (const auto each : seconds) squares += (each - mean) * (each - mean);
         return n > 1 && mean * n >= least_certainty * std::sqrt(squares / (n - 1) * n);
     }
-    std::size_t over(double least) const {
-        return static_cast<std::size_t>(
-            std::ranges::count_if(seconds, [&](double each) { return each > least; }));
+    /// Adds to `larger` what is more than half of the mean.
+    void add_larger(std::vector<double>& larger) const {
+        const auto least = sum() / static_cast<double>(seconds.size()) / 2;
+        std::ranges::copy_if(seconds, std::back_inserter(larger), [&](double each) { return each > least; });
     }
 };
 
@@ -173,12 +172,12 @@ private:
         if (slow.empty()) return;
         auto finding = SlowFinding{.kind = once ? SlowFinding::Kind::paused : SlowFinding::Kind::computes};
         auto calls = std::size_t{0};
-        auto over = std::size_t{0};
+        auto larger = std::vector<double>{};
         for (const auto rank : slow) {
             const auto& excess = of_ranks_.at(rank);
             finding.seconds = std::max(finding.seconds, excess.sum());
             calls += excess.seconds.size();
-            over += excess.over(excess.sum() / static_cast<double>(excess.seconds.size()) / 2);
+            excess.add_larger(larger);
         }
         finding.ranks = slow;
         auto by_group = std::map<std::string, double>{};
@@ -195,8 +194,9 @@ private:
                        one ? " pauses once: " : " pause once: ", time_text(first.seconds[first.largest()]),
                        " more than others before ", text_of_call(*first.meetings[first.largest()]))
                  : cat(who, one ? " computes longer between calls: " : " compute longer between calls: ",
-                       time_text(finding.seconds / static_cast<double>(first.seconds.size())),
-                       " more than others in the mean, in ", over, " of ", calls, " calls");
+                       time_text(std::accumulate(larger.begin(), larger.end(), 0.0) /
+                                 static_cast<double>(larger.size())),
+                       " more than others in ", larger.size(), " of ", calls, " calls");
         if (const auto most =
                 std::ranges::max_element(by_group, {}, [](const auto& each) { return each.second; });
             most != by_group.end())

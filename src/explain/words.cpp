@@ -2,7 +2,9 @@
 #include "explain/words.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <utility>
 
 #include <rankmesh/core/ranks.hpp>
 
@@ -120,9 +122,12 @@ std::string ranks_that(std::size_t count, std::string_view one, std::string_view
 }
 
 std::string time_text(double seconds) {
+    seconds = std::round(seconds * 1e9) / 1e9 + 0.0;  // differences of equal times are about 0, also -0
+    const auto [unit, size] = seconds < 0.9995e-3 ? std::pair("us", 1e-6)
+                              : seconds < 0.9995  ? std::pair("ms", 1e-3)
+                                                  : std::pair("s", 1.0);
     char text[32];
-    const auto* format = seconds < 1e-3 ? "%.3g us" : seconds < 1 ? "%.3g ms" : "%.3g s";
-    std::snprintf(text, sizeof text, format, seconds * (seconds < 1e-3 ? 1e6 : seconds < 1 ? 1e3 : 1));
+    std::snprintf(text, sizeof text, seconds < 999.5 ? "%.3g %s" : "%.0f %s", seconds / size, unit);
     return text;
 }
 

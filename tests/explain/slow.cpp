@@ -11,6 +11,8 @@
 
 #include <rankmesh/core/mesh.hpp>
 
+#include "explain/words.hpp"
+
 namespace rankmesh::tests {
 namespace {
 
@@ -217,6 +219,16 @@ TEST(Slow, NamesTheHostOrTheUnitIfExactlyItsRanksAreSlow) {
     EXPECT_TRUE(told(cluster).starts_with("rack 1, ranks {4 (dp=2 tp=0), ")) << told(cluster);
     EXPECT_LT(explain_slow(job.records()).clock_error, 0.008);
     EXPECT_FALSE(explain_slow({}).doubts.empty());
+}
+
+TEST(Slow, TimesHaveThreeDigitsAndNoExponent) {
+    using detail::explaining::time_text;
+    EXPECT_EQ(time_text(0.3 - 0.1 - 0.2), "0 us");
+    EXPECT_EQ(time_text(12.34e-6), "12.3 us");
+    EXPECT_EQ(time_text(0.99996e-3), "1 ms");
+    EXPECT_EQ(time_text(0.09), "90 ms");
+    EXPECT_EQ(time_text(0.99999), "1 s");
+    EXPECT_EQ(time_text(1234.5), "1234 s");
 }
 
 }  // namespace
