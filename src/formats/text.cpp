@@ -13,6 +13,17 @@ std::string_view trimmed(std::string_view text) {
     return text.substr(0, text.find_last_not_of(blanks) + 1);  // npos + 1 is 0
 }
 
+std::string without_escapes(std::string_view text) {
+    auto out = std::string{};
+    for (std::size_t at = 0; at < text.size(); ++at) {
+        if (text.substr(at, 2) == "\x1b[")  // up to a letter
+            at = std::min(text.find_first_not_of("0123456789;:?", at + 2), text.size());
+        else
+            out += text[at];
+    }
+    return out;
+}
+
 std::string lower(std::string_view text) {
     auto out = std::string(text);
     for (auto& c : out)

@@ -12,6 +12,9 @@ namespace rankmesh::formats {
 /// Returns the text without leading and trailing blanks and line ends.
 std::string_view trimmed(std::string_view text);
 
+/// Returns the text without the escape sequences that colour it on a terminal.
+std::string without_escapes(std::string_view text);
+
 /// Returns the text with the letters of ASCII in lower case.
 std::string lower(std::string_view text);
 

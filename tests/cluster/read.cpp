@@ -155,6 +155,63 @@ TEST(ClusterFiles, AHostThatIsRepeatedHasASlotForEachLine) {
     EXPECT_THROW(read("a1\na1 slots=2\n", "f"), UsageError);
 }
 
+TEST(ClusterFiles, WhatPeopleHaveInstead_IsNamedWithWhatWouldWork) {
+    const struct {
+        const char* text;
+        const char* why;
+    } others[] = {
+        {"NAME    STATUS   ROLES    AGE   VERSION\ngpu-1   Ready    <none>   12d   v1.31.2\n",
+         "is a table of kubectl get nodes, which does not describe the machines; give the output of "
+         "kubectl get nodes -o json"},
+        {"apiVersion: v1\nitems:\n- kind: Node\n", "kubectl get nodes -o json"},
+        {"Name:               gpu-1\nRoles:              <none>\n", "kubectl get nodes -o json"},
+        {"   JOBID PARTITION     NAME     USER ST  TIME  NODES NODELIST(REASON)\n 12 gpu t a R 1:02 2 "
+         "gpu[1-2]\n",
+         "scontrol show hostnames in the job"},
+        {"JobId=123 JobName=train\n   NodeList=gpu[001-002]\n", "scontrol show hostnames in the job"},
+        {R"({"sinfo":[{"nodes":{"nodes":["gpu001"]}}]})", "sinfo -o '%N %G %t'"},
+        {"HOST_NAME          STATUS       JL/U    MAX\na1  ok  -  42\n", "env in the job"},
+        {"Job id            Name             User\n12.pbs train a\n", "cat $PBS_NODEFILE in the job"},
+        {"node1\n     Mom = node1\n     ntype = PBS\n", "cat $PBS_NODEFILE in the job"},
+        {"    exec_host = node1/0*8+node2/0*8\n", "cat $PBS_NODEFILE in the job"},
+        {"node1 8 all.q@node1 UNDEFINED\n", "awk '{print $1 \":\" $2}' $PE_HOSTFILE"},
+        {"Architecture:        x86_64\nCPU op-mode(s):      32-bit, 64-bit\n", "lstopo --of xml"},
+        {"Machine (2015GB total)\n  Package L#0\n", "lstopo --of xml"},
+        {"available: 2 nodes (0-1)\nnode distances:\n", "lstopo --of xml"},
+        {"| NVIDIA-SMI 565.57.01   Driver Version: 565.57.01 |\n", "nvidia-smi topo -m"},
+        {"GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-0000)\n", "nvidia-smi topo -m"},
+        {"\tGPU0\tGPU1\nGPU0\tX\tOK\nGPU1\tOK\tX\n\n  OK   = Status Ok\n", "nvidia-smi topo -m"},
+        {"============== ROCm System Management Interface ==============\n====== Concise Info ======\n",
+         "rocm-smi --showtopo"},
+    };
+    for (const auto& [text, why] : others) try {
+            ADD_FAILURE() << to_string(read(text, "f", "", "gpu:8"));
+        } catch (const UsageError& error) {
+            EXPECT_TRUE(std::string_view(error.what()).starts_with("f: is ")) << error.what();
+            EXPECT_TRUE(std::string_view(error.what()).ends_with(why)) << error.what();
+        }
+}
+
+TEST(ClusterFiles, HostfilesAreReadAsTheirLaunchersReadThem) {
+    EXPECT_EQ(to_string(read("a1 slots = 8\na2 slots =8 max-slots= 8\n", "f")), "node[a1-a2]:8");
+    EXPECT_EQ(to_string(read("a1:8 binding=user:0,1\na2:8\n", "f")), "node[a1-a2]:8");
+    // Drivers before 384 print SOC for what is SYS now.
+    EXPECT_EQ(to_string(read("\tGPU0\tGPU1\tGPU2\tGPU3\nGPU0\t X \tPIX\tSOC\tSOC\nGPU1\tPIX\t X \tSOC\tSOC\n"
+                             "GPU2\tSOC\tSOC\t X \tPIX\nGPU3\tSOC\tSOC\tPIX\t X \n",
+                             "f")),
+              "pcie-switch:2 gpu:2");
+}
+
+TEST(ClusterFiles, LabelsOfOracle_AreLevels) {
+    auto items = std::string{};
+    for (int node = 0; node < 4; ++node)
+        items += std::string(node > 0 ? "," : "") + R"({"kind": "Node", "metadata": {"name": "n)" +
+                 std::to_string(node) + R"(", "labels": {"oci.oraclecloud.com/rdma.network_block_id": "b)" +
+                 std::to_string(node / 2) + R"("}}, "status": {"allocatable": {"nvidia.com/gpu": "8"}}})";
+    EXPECT_EQ(to_string(read(R"({"kind": "List", "items": [)" + items + "]}", "f")),
+              "block[b0-b1]:2 node[n0-n3]:8");
+}
+
 TEST(ClusterFiles, AByteOrderMarkIsLeftOut) {
     const auto folder = support::Folder();
     const auto path = folder.path() + "/hosts";

@@ -14,7 +14,12 @@ Levels read_hostfile(const Text& text) {
     auto nodes = Nodes(text);
     auto given = std::map<std::string, Given>{};
     auto repeated = false;
-    for (const auto& line : lines_of(text.content)) {
+    for (auto& line : lines_of(text.content)) {
+        // Open MPI takes blanks around '='.
+        for (auto at = line.text.find('='); at != std::string::npos; at = line.text.find('=', at + 1)) {
+            while (line.text[at + 1] == ' ') line.text.erase(at + 1, 1);
+            while (at > 0 && line.text[at - 1] == ' ') line.text.erase(--at, 1);
+        }
         const auto words = line.words();
         auto host = words.front();
         auto count = 0;

@@ -27,22 +27,10 @@ bool is_numbered(std::string_view word, std::string_view name) {
            word.find_first_not_of("0123456789", name.size()) == std::string_view::npos;
 }
 
-/// Removes the escape sequences that underline the heading on a terminal.
-std::string without_escapes(std::string_view text) {
-    auto out = std::string{};
-    for (std::size_t at = 0; at < text.size(); ++at) {
-        if (text.substr(at, 2) != "\x1b[") {
-            out += text[at];
-            continue;
-        }
-        at = std::min(text.find('m', at), text.size());
-    }
-    return out;
-}
-
 int distance_of(const Text& text, int line, std::string_view word) {
     if (word == "X") return -1;
     if (is_numbered(word, "NV")) return 0;
+    if (word == "SOC") return 5;  // drivers before 384
     for (std::size_t i = 1; i < distances.size(); ++i)
         if (word == distances[i].word) return static_cast<int>(i);
     text.fail(line, cat(in_quotes(word),
@@ -121,7 +109,7 @@ Levels read_amd_smi_json(const Text& text) {
 
 Levels read_nvidia_smi(const Text& text) {
     using namespace of_nvidia_smi;
-    const auto plain = without_escapes(text.content);
+    const auto plain = formats::without_escapes(text.content);
     const auto lines = lines_of(plain);
     const auto is_heading = [](const Line& line) {
         return is_numbered(line.words().front(), "GPU") &&

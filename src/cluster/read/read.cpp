@@ -74,9 +74,34 @@ bool is_notation(std::string_view text, const Words&) {
         return line.text.find('(') != std::string::npos ||
                (line.text.find('[') != std::string::npos &&
                 (!is_host || words[0].find(':') != std::string_view::npos)) ||
-               (words.size() > 1 && words[1].find(':') != std::string_view::npos);
+               (!is_host && words[1].find(':') != std::string_view::npos);
     });
 }
+
+/// What people have instead of a file that describes a cluster.
+struct Other {
+    std::string_view words;  ///< of a line of it
+    std::string_view what, instead;
+};
+constexpr Other others[] = {
+    {" ROLES ", "a table of kubectl get nodes", "kubectl get nodes -o json"},
+    {"apiVersion: ", "YAML of kubectl", "kubectl get nodes -o json"},
+    {"Roles:  ", "text of kubectl describe", "kubectl get nodes -o json"},
+    {"JOBID PARTITION", "a table of squeue", "scontrol show hostnames in the job"},
+    {"JobId=", "text of scontrol show job", "scontrol show hostnames in the job"},
+    {"\"sinfo\"", "JSON of sinfo", "sinfo -o '%N %G %t'"},
+    {"HOST_NAME ", "a table of bhosts", "env in the job"},
+    {"Job id ", "a table of qstat", "cat $PBS_NODEFILE in the job"},
+    {"Mom = ", "text of pbsnodes", "cat $PBS_NODEFILE in the job"},
+    {"exec_host = ", "text of qstat -f", "cat $PBS_NODEFILE in the job"},
+    {" UNDEFINED", "a hostfile of Grid Engine", "awk '{print $1 \":\" $2}' $PE_HOSTFILE"},
+    {"CPU op-mode(s):", "text of lscpu", "lstopo --of xml"},
+    {"Machine (", "text of lstopo", "lstopo --of xml"},
+    {"node distances:", "text of numactl --hardware", "lstopo --of xml"},
+    {"| NVIDIA-SMI ", "a table of nvidia-smi", "nvidia-smi topo -m"},
+    {"(UUID: GPU-", "a list of nvidia-smi -L", "nvidia-smi topo -m"},
+    {"= Status Ok", "a table of nvidia-smi topo -p2p", "nvidia-smi topo -m"},
+    {" Concise Info ", "a table of rocm-smi", "rocm-smi --showtopo"}};
 
 struct Reader {
     Format format;
@@ -163,6 +188,10 @@ Cluster read(const std::string& content, const std::string& source, std::string_
     if (content.size() > most_bytes)
         text.fail(0, cat("has more than ", most_bytes, " bytes, the limit for a cluster"));
     if (lines_of(content).empty()) text.fail(0, "is empty, or has only comments");
+    for (const auto& [words, what, instead] : others)
+        if (format.empty() && has_words(content, {words}))
+            text.fail(
+                0, cat("is ", what, ", which does not describe the machines; give the output of ", instead));
     auto names = std::vector<std::string_view>{};
     for (const auto& reader : readers) {
         names.push_back(reader.format.name);
