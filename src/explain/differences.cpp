@@ -90,52 +90,39 @@ struct Difference {
 std::optional<Difference> difference_on(const Evidence& evidence, const Communicator& communicator) {
     struct Cursor {
         const Member* member;
-        std::size_t at = 0;
+        std::size_t at;
     };
-    auto cursors = std::vector<Cursor>{};
-    for (const auto& member : communicator.members)
-        if (!member.collectives.empty()) cursors.push_back({&member});
-    if (cursors.size() < 2) return std::nullopt;
-    auto first = std::vector<int>{};
-    auto mine = std::vector<int>{};
-    while (true) {
-        auto number = std::int64_t{-1};
-        for (const auto& [member, at] : cursors)
-            if (at < member->collectives.size() && (number < 0 || member->collectives[at]->number < number))
-                number = member->collectives[at]->number;
-        if (number < 0) return std::nullopt;
-        auto is_first = true;
-        auto differ = false;
-        const auto read = [&](const Member& member, std::size_t& at, std::vector<int>& calls) {
-            calls.clear();
-            for (; at < member.collectives.size() && member.collectives[at]->number == number; ++at)
-                calls.push_back(evidence.agreement(*member.collectives[at]));
-            return !calls.empty();
-        };
-        auto before = cursors;
-        for (auto& [member, at] : cursors) {
-            if (!read(*member, at, mine)) continue;
-            if (is_first)
-                std::swap(first, mine);
-            else
-                differ = differ || mine != first;
-            is_first = false;
-        }
-        if (!differ) continue;
+    auto pending = std::map<std::int64_t, std::vector<Cursor>>{};  // by the number of the next call
+    const auto add = [&](const Cursor& next) {
+        const auto& calls = next.member->collectives;
+        if (next.at < calls.size()) pending[calls[next.at]->number].push_back(next);
+    };
+    for (const auto& member : communicator.members) add({&member, 0});
+    auto calls = std::vector<int>{};
+    while (!pending.empty()) {
+        const auto [number, cursors] = std::move(*pending.begin());
+        pending.erase(pending.begin());
         auto result = Difference{.communicator = &communicator, .number = number, .classes = {}};
-        for (auto& [member, at] : before) {
-            const auto* entry = at < member->collectives.size() ? member->collectives[at] : nullptr;
-            if (!read(*member, at, mine)) continue;
-            if (result.created_ns == 0 || entry->created_ns < result.created_ns)
-                result.created_ns = entry->created_ns;
-            auto known = std::ranges::find(result.classes, mine, &Class::agreements);
-            if (known == result.classes.end()) known = result.classes.insert(known, {mine, {}});
-            known->members.push_back(member);
+        auto places = std::map<std::vector<int>, std::size_t>{};  // of classes
+        for (auto [member, at] : cursors) {
+            const auto created = member->collectives[at]->created_ns;
+            if (result.created_ns == 0 || created < result.created_ns) result.created_ns = created;
+            calls.clear();
+            for (; at < member->collectives.size() && member->collectives[at]->number == number; ++at)
+                calls.push_back(evidence.agreement(*member->collectives[at]));
+            const auto [known, is_new] = places.try_emplace(calls, result.classes.size());
+            if (is_new) result.classes.push_back({calls, {}});
+            result.classes[known->second].members.push_back(member);
+            add({member, at});
         }
-        std::ranges::stable_sort(result.classes, std::greater{},
-                                 [](const Class& one) { return one.members.size(); });
+        if (result.classes.size() < 2) continue;
+        for (auto& one : result.classes) std::ranges::sort(one.members, {}, &Member::rank);
+        std::ranges::stable_sort(result.classes, {}, [](const Class& one) {
+            return std::pair(-std::ssize(one.members), one.members.front()->rank);
+        });
         return result;
     }
+    return std::nullopt;
 }
 
 /// If the members alone cannot decide, moves the class to the front with which other groups along the same

@@ -261,6 +261,11 @@ bool Evidence::is_told_ended(int rank) const {
     return of && (of->reason == "ended" || (of->reason == "error" && !of->error_at.empty()));
 }
 
+bool Evidence::gave_up_somewhere(int rank) const {
+    const auto* of = record(rank);
+    return of && of->is_log && left_by_consequence(rank) && of->entries.empty() && of->statuses.empty();
+}
+
 bool Evidence::has_only_logs() const {
     return std::ranges::all_of(by_rank_, [](const auto& one) { return one.second->is_log; });
 }

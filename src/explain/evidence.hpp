@@ -89,6 +89,8 @@ public:
     bool left_by_consequence(int rank) const;
     /// Returns true if a log says why a rank ended.
     bool is_told_ended(int rank) const;
+    /// Returns true if a rank of a log gave up, and the log does not say after which calls.
+    bool gave_up_somewhere(int rank) const;
     /// Returns true if all that is known comes from logs and reports.
     bool has_only_logs() const;
     const Whereabouts& whereabouts(int rank) const { return whereabouts_.at(rank); }
@@ -126,7 +128,14 @@ private:
     void name(Communicator& communicator, const std::string& axes, bool is_torch);
     void add_members_of_world();
     void infer_members();
-    std::vector<int> likely_members(const Communicator& communicator) const;
+    /// The groups of one description.
+    struct Namesakes {
+        std::size_t largest = 0;
+        std::set<int> ranks;
+        AxisSet axes;  ///< in which ranks of a group differ
+    };
+    std::map<std::string, Namesakes> namesakes() const;
+    std::vector<int> likely_members(const Communicator& communicator, const Namesakes& others) const;
     std::map<int, const Communicator*> last_inferred() const;
     void tell_kinds_apart();
     void tell_labels_apart();

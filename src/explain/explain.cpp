@@ -5,6 +5,7 @@
 #include <iterator>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "explain/evidence.hpp"
 #include "explain/findings.hpp"
@@ -54,7 +55,8 @@ std::string shared_part(std::string_view error) {
     return text;
 }
 
-/// Returns the ranks' own errors: timeouts and lost peers last, errors that many ranks share first.
+/// Returns the ranks' own errors: timeouts and lost peers last, then by time in logs, and errors that many
+/// ranks share first.
 std::vector<std::string> errors_of(const Evidence& evidence) {
     auto shared = std::map<std::pair<std::string, std::string>, std::vector<int>>{};
     for (const auto& [rank, record] : evidence.records())
@@ -62,8 +64,13 @@ std::vector<std::string> errors_of(const Evidence& evidence) {
             shared[{record->reason, shared_part(record->error)}].push_back(rank);
     auto all = std::vector<std::vector<int>>{};
     for (auto& [error, ranks] : shared) all.push_back(std::move(ranks));
+    const auto first_of = [&](const auto& ranks) -> const FlightRecord& {
+        return *evidence.record(
+            *std::ranges::min_element(ranks, {}, [&](int rank) { return order_of(*evidence.record(rank)); }));
+    };
     std::ranges::stable_sort(all, {}, [&](const auto& ranks) {
-        return std::pair(evidence.left_by_consequence(ranks.front()), -std::ssize(ranks));
+        return std::tuple(evidence.left_by_consequence(ranks.front()), order_of(first_of(ranks)),
+                          -std::ssize(ranks));
     });
     auto texts = std::vector<std::string>{};
     for (const auto& ranks : all) {
@@ -71,7 +78,7 @@ std::vector<std::string> errors_of(const Evidence& evidence) {
             texts.push_back(cat("and ", counted(all.size() - most_errors, "more error"), " of other ranks"));
             break;
         }
-        const auto& first = *evidence.record(ranks.front());
+        const auto& first = first_of(ranks);
         const auto who = evidence.places().ranks(ranks);
         if (first.reason.starts_with("ended"))
             texts.push_back(cat(who, " ", said_text(first)));

@@ -40,6 +40,13 @@ std::pair<std::vector<int>, std::string_view> subject_of(std::string_view clause
     }
 }
 
+/// Returns the description of a group, else its name, which no description equals.
+std::string name_of(const Communicator& communicator) {
+    const auto& group = *communicator.group;
+    return group.description.empty() || group.description == "undefined" ? cat("\n", group.name)
+                                                                         : group.description;
+}
+
 }  // namespace
 
 /// PyTorch's Gloo does not record the ranks of a group, but those of the group of all ranks are known.
@@ -67,6 +74,7 @@ void Evidence::add_members_of_world() {
 /// call of each rank concerned.
 void Evidence::infer_members() {
     const auto last = last_inferred();
+    const auto of_names = namesakes();
     auto inferred = std::map<Communicator*, std::vector<int>>{};
     for (auto& communicator : communicators_) {
         if (!communicator.is_inferred || communicator.group->is_of_process) continue;
@@ -76,7 +84,7 @@ void Evidence::infer_members() {
             return entry && !entry->is_message && &communicator_of(*entry) == &communicator &&
                    entry->number <= communicator.made_by_all;
         };
-        auto likely = likely_members(communicator);
+        auto likely = likely_members(communicator, of_names.at(name_of(communicator)));
         const auto ends_here = [&](int rank) {
             return last.contains(rank) && last.at(rank) == &communicator;
         };
@@ -114,25 +122,24 @@ std::map<int, const Communicator*> Evidence::last_inferred() const {
     return last;
 }
 
+/// Returns the groups by their description; those without one are alone.
+std::map<std::string, Evidence::Namesakes> Evidence::namesakes() const {
+    auto all = std::map<std::string, Namesakes>{};
+    for (const auto& communicator : communicators_) {
+        auto& known = all[name_of(communicator)];
+        known.largest = std::max(known.largest, communicator.ranks.size());
+        known.ranks.insert(communicator.ranks.begin(), communicator.ranks.end());
+        places_.add_axes(communicator.ranks, known.axes);
+    }
+    return all;
+}
+
 /// Returns the other ranks of the smallest group of the mesh with the ranks that made calls. Without a mesh:
 /// the ranks without a record, if the group is smaller than others of its name.
-std::vector<int> Evidence::likely_members(const Communicator& communicator) const {
-    auto sizes = std::vector<std::size_t>{};
-    auto others = std::set<int>{};  // in other groups of this name
-    const auto& description = communicator.group->description;
-    const auto has_name = !description.empty() && description != "undefined";
-    auto spans = std::vector<std::vector<int>>{communicator.ranks};
-    for (const auto& other : communicators_)
-        if (has_name && &other != &communicator && other.group->description == description) {
-            sizes.push_back(other.ranks.size());
-            others.insert(other.ranks.begin(), other.ranks.end());
-            spans.push_back(other.ranks);
-        }
-    auto likely = places_.group_of(communicator.ranks.front(), spans);
-    if (places_.text().empty() &&
-        std::ranges::any_of(sizes, [&](std::size_t size) { return size > communicator.ranks.size(); }))
-        likely = absent();
-    std::erase_if(likely, [&](int rank) { return others.contains(rank) || communicator.find(rank); });
+std::vector<int> Evidence::likely_members(const Communicator& communicator, const Namesakes& others) const {
+    auto likely = places_.group_of(communicator.ranks.front(), others.axes);
+    if (places_.text().empty() && others.largest > communicator.ranks.size()) likely = absent();
+    std::erase_if(likely, [&](int rank) { return others.ranks.contains(rank); });
     return likely;
 }
 

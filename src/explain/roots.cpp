@@ -19,7 +19,7 @@ bool is_extra(const Evidence& evidence, const Standing::Waiting& waiting) {
     if (waiting.entry->is_message) return false;
     for (const auto rank : waiting.missing) {
         const auto* record = evidence.record(rank);
-        if (!record || evidence.whereabouts(rank).entry) return false;
+        if (!record || evidence.whereabouts(rank).entry || evidence.gave_up_somewhere(rank)) return false;
         if (Evidence::says_wrong(*record) && !evidence.left_by_consequence(rank)) return false;
     }
     const auto& communicator = evidence.communicator_of(*waiting.entry);
@@ -78,6 +78,7 @@ public:
                 extra.insert(one->missing.begin(), one->missing.end());
             }
         for (const auto rank : standing.world_ranks(standing.graph().roots())) {
+            if (evidence.gave_up_somewhere(rank)) continue;
             if (!evidence.record(rank))
                 absent_.insert(rank);
             else if (evidence.is_told_ended(rank))
@@ -99,7 +100,9 @@ public:
         }
         // In logs, silence is a weaker sign than a rank's own error.
         if (!absent_.empty() && (gone_.empty() || !evidence.has_only_logs())) add_absent();
-        for (const auto rank : gone_) add_left(rank);
+        auto gone = listed(gone_);
+        std::ranges::stable_sort(gone, {}, [&](int rank) { return order_of(*evidence.record(rank)); });
+        for (const auto rank : gone) add_left(rank);
         if (!behind_.empty()) add_behind();
     }
 
@@ -254,16 +257,19 @@ void Roots::add_behind() {
     const auto* one = first_of(behind_);
     const auto first = *behind_.begin();
     finding.text = cat(places_.ranks(finding.ranks), behind_.size() == 1 ? " is behind" : " are behind");
-    if (behind_.size() == 1) {
+    auto made = std::string{};
+    if (one && !one->entry->is_message) {
         const auto& communicator = evidence_.communicator_of(*one->entry);
         const auto* member = communicator.find(first);
-        if (!one->entry->is_message)
-            finding.text += cat(": ", member ? member->last : 0, " of ", one->entry->number,
-                                " calls made on ", communicator.text);
-        finding.text += cat("; it ", doing(evidence_, first));
-    } else {
-        finding.details.push_back(cat(places_.rank(first), " ", doing(evidence_, first)));
+        made = cat(": ", member ? member->last : 0, " of ", one->entry->number, " calls made on ",
+                   communicator.text);
     }
+    const auto is_log = evidence_.record(first)->is_log;  // which names only calls that failed
+    if (behind_.size() == 1)
+        finding.text += cat(made, is_log ? "" : cat("; it ", doing(evidence_, first)));
+    else
+        finding.details.push_back(
+            cat(places_.rank(first), is_log ? made : cat(" ", doing(evidence_, first))));
     finding.text += held_text(finding.ranks);
     add_waits(finding, behind_);
     if (one && !one->entry->is_message)

@@ -24,6 +24,9 @@ std::vector<const RecordedEntry*> candidates(const FlightRecord& record, const R
 
 Standing::Standing(const Evidence& evidence, const Messages& messages)
     : evidence_(evidence), messages_(messages), graph_(evidence.ranks().size()) {
+    for (const auto& [rank, record] : evidence.records())
+        if (const auto* entry = evidence.whereabouts(rank).entry; entry && !entry->is_message)
+            awaited_[evidence.number_of(*entry)].numbers.insert(entry->number);
     for (const auto& [rank, record] : evidence.records()) place(rank, *record);
     graph_.narrow(from_any_);
 }
@@ -73,20 +76,46 @@ int Standing::message(int rank, const RecordedEntry& entry) {
 int Standing::collective(const RecordedEntry& entry) {
     const auto [call, is_new] = calls_.try_emplace({evidence_.number_of(entry), entry.number}, -1);
     if (!is_new) return call->second;
-    auto missing = std::vector<int>{};
-    for (const auto& member : evidence_.communicator_of(entry).members)
-        if (!has_come(member, entry.number)) missing.push_back(member.rank);
-    if (missing.empty()) missing = evidence_.communicator_of(entry).likely;
-    return call->second = add(entry, std::move(missing));
+    auto ranks = missing(evidence_.number_of(entry), entry.number);
+    if (ranks.empty()) ranks = evidence_.communicator_of(entry).likely;
+    return call->second = add(entry, std::move(ranks));
 }
 
-bool Standing::has_come(const Member& member, std::int64_t number) const {
-    if (!member.record || member.last < number) return false;
-    // A device first runs earlier enqueued calls.
-    const auto* entry = member.find(number);
+/// Returns the ranks that have not come to a call. Of many, only those beyond the ranks for which an earlier
+/// call waits: if each rank is in a call of its own, all would be as many as the square of the ranks.
+std::vector<int> Standing::missing(int communicator, std::int64_t number) {
+    constexpr auto most = 64;
+    auto& [numbers, members] = awaited_[communicator];
+    if (members.empty()) {
+        for (const auto& member : evidence_.communicators()[at(communicator)].members)
+            members.emplace_back(last_call(member), member.rank);
+        std::ranges::sort(members);
+    }
+    const auto before = [&](std::int64_t call) {
+        return std::ranges::lower_bound(members, call, {}, &std::pair<std::int64_t, int>::first);
+    };
+    const auto earlier = numbers.lower_bound(number);
+    auto begin = members.begin();
+    if (before(number) - begin > most && earlier != numbers.begin()) begin = before(*std::prev(earlier));
+    auto ranks = std::vector<int>{};
+    for (const auto end = before(number); begin != end; ++begin) ranks.push_back(begin->second);
+    std::ranges::sort(ranks);
+    return ranks;
+}
+
+/// Returns the last call to which a member has come. A device first runs earlier enqueued calls.
+std::int64_t Standing::last_call(const Member& member) const {
+    if (!member.record) return -1;
     const auto* doing = evidence_.whereabouts(member.rank).entry;
-    return !entry || entry->state != RecordedState::scheduled || !Evidence::is_device(*entry) || !doing ||
-           doing == entry || (doing->group == entry->group && doing->number == entry->number);
+    auto last = member.last;
+    for (auto entry = member.collectives.rbegin(); doing && entry != member.collectives.rend(); ++entry) {
+        const auto& one = **entry;
+        if (one.state != RecordedState::scheduled || !Evidence::is_device(one) ||
+            (doing->group == one.group && doing->number == one.number))
+            break;
+        last = std::min(last, one.number - 1);
+    }
+    return last;
 }
 
 std::vector<int> concerned(const Evidence& evidence, const Standing& standing, const std::vector<int>& ranks,

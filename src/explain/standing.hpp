@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -38,13 +39,21 @@ private:
     int add(const RecordedEntry& entry, std::vector<int> missing);
     int message(int rank, const RecordedEntry& entry);
     int collective(const RecordedEntry& entry);
-    bool has_come(const Member& member, std::int64_t number) const;
+    std::int64_t last_call(const Member& member) const;
+    std::vector<int> missing(int communicator, std::int64_t number);
+
+    /// A communicator whose calls ranks may wait in.
+    struct Awaited {
+        std::set<std::int64_t> numbers;                     ///< of these calls
+        std::vector<std::pair<std::int64_t, int>> members;  ///< the last call to which each rank has come
+    };
 
     const Evidence& evidence_;
     const Messages& messages_;
     WaitGraph graph_;
     std::vector<Waiting> waiting_;  // index: call of the graph
     std::map<std::pair<int, std::int64_t>, int> calls_;
+    std::map<int, Awaited> awaited_;  // by communicator
     std::map<std::pair<int, std::int64_t>, std::vector<int>> unfinished_;
     std::map<int, const RecordedEntry*> held_;
     std::vector<int> from_any_;  // calls of the graph that need one of the ranks that are missing

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <utility>
 
+#include <rankmesh/core/detail/number.hpp>
 #include <rankmesh/core/ranks.hpp>
 
 namespace rankmesh::detail::explaining {
@@ -24,16 +25,10 @@ std::optional<Coordinate> Places::coord(int rank) const {
 
 std::string Places::axes_of(const std::vector<int>& ranks) const {
     if (!where_ || ranks.empty()) return {};
-    const auto first = coord(ranks.front());
-    if (!first) return {};
+    if (!std::ranges::all_of(ranks, [&](int rank) { return coord(rank).has_value(); })) return {};
     const auto& mesh = where_->mesh();
     auto axes = AxisSet{};
-    for (const auto rank : ranks) {
-        const auto other = coord(rank);
-        if (!other) return {};
-        for (int a = 0; a < other->size(); ++a)
-            if ((*other)[AxisId{a}] != (*first)[AxisId{a}]) axes.insert(AxisId{a});
-    }
+    add_axes(ranks, axes);
     // Distinct ranks that differ only along these axes are the whole group if their number is its size.
     auto size = std::size_t{1};
     auto text = std::string{};
@@ -45,20 +40,20 @@ std::string Places::axes_of(const std::vector<int>& ranks) const {
     return size == ranks.size() ? text : std::string{};
 }
 
-std::vector<int> Places::group_of(int rank, const std::vector<std::vector<int>>& lists) const {
+void Places::add_axes(const std::vector<int>& ranks, AxisSet& axes) const {
+    const auto first = ranks.empty() ? std::nullopt : coord(ranks.front());
+    for (const auto rank : ranks)
+        if (const auto place = coord(rank); first && place)
+            for (int a = 0; a < place->size(); ++a)
+                if ((*place)[AxisId{a}] != (*first)[AxisId{a}]) axes.insert(AxisId{a});
+}
+
+std::vector<int> Places::group_of(int rank, AxisSet axes) const {
     if (!coord(rank)) return {};
     const auto& mesh = where_->mesh();
-    auto axes = AxisSet{};
     auto wide = std::vector<AxisId>{};
-    for (int a = 0; a < mesh.axis_count(); ++a) {
+    for (int a = 0; a < mesh.axis_count(); ++a)
         if (mesh.size(AxisId{a}) > 1) wide.push_back(AxisId{a});
-        for (const auto& list : lists)
-            for (const auto other : list) {
-                const auto first = coord(list.front());
-                const auto place = coord(other);
-                if (first && place && (*first)[AxisId{a}] != (*place)[AxisId{a}]) axes.insert(AxisId{a});
-            }
-    }
     if (axes.empty() && wide.size() == 1) axes.insert(wide.front());
     if (axes.empty()) return {};
     return where_->group(rank, axes).list();
@@ -159,6 +154,13 @@ std::string error_text(std::string_view error, std::size_t most) {
     const auto tail = text.find(' ', text.size() - most / 3);
     if (head == std::string::npos || tail == std::string::npos) return excerpt(text, most);
     return escaped(cat(std::string_view(text).substr(0, head), " …", std::string_view(text).substr(tail)));
+}
+
+std::pair<std::string, std::int64_t> order_of(const FlightRecord& record) {
+    const auto& at = record.error_at;  // `job.log:45, 20:27:21`
+    const auto comma = std::min(at.rfind(", "), at.size());
+    const auto line = at.substr(0, comma).substr(at.substr(0, comma).rfind(':') + 1);
+    return {at.substr(comma), number_in<std::int64_t>(line).value_or(0)};
 }
 
 std::string said_text(const FlightRecord& record) {

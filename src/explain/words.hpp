@@ -21,9 +21,11 @@ public:
     std::optional<Coordinate> coord(int rank) const;
     /// Returns the axes along which these ranks are one group, `dp,tp`; "" if they are not a group.
     std::string axes_of(const std::vector<int>& ranks) const;
-    /// Returns the group through a rank along the axes in which the ranks of a list differ, for any of these
-    /// lists. Without such axes: of a mesh of one axis, all ranks, and of others none.
-    std::vector<int> group_of(int rank, const std::vector<std::vector<int>>& lists) const;
+    /// Adds the axes in which the ranks of a list differ.
+    void add_axes(const std::vector<int>& ranks, AxisSet& axes) const;
+    /// Returns the group through a rank along these axes. Without axes: of a mesh of one axis, all ranks, and
+    /// of others none.
+    std::vector<int> group_of(int rank, AxisSet axes) const;
     /// Returns the number of ranks of the smallest world with the mesh; 0: no mesh is known.
     int world() const;
     /// Returns the mesh or placement as text; "" if none is known.
@@ -56,6 +58,9 @@ std::string text_of(const Deadlock& deadlock, const Places& places);
 /// Returns an error of a record on one line. Of a longer error than `most` bytes, `…` replaces words in the
 /// middle.
 std::string error_text(std::string_view error, std::size_t most);
+
+/// Returns when an error stands in a log: its time if it has one, and its line. Of records, all are equal.
+std::pair<std::string, std::int64_t> order_of(const FlightRecord& record);
 
 /// Returns the error of a record, and the line of the log that it is from: `exited with code 1 (job.log:45)`.
 std::string said_text(const FlightRecord& record);

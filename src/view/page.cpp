@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/view/page.hpp>
 
+#include <ranges>
 #include <string_view>
 #include <utility>
 
@@ -24,15 +25,13 @@ std::string list_of(const auto& values, const auto& text_of) {
 }
 
 std::string axes_of(const Mesh& mesh) {
-    auto out = std::string("[");
-    for (int a = 0; a < mesh.axis_count(); ++a) {
-        append(out, cat(a > 0 ? "," : "", "{\"name\":", json_string(mesh.name(AxisId{a})), ",\"digits\":["));
+    return list_of(std::views::iota(0, mesh.axis_count()), [&](int a) {
         const auto digits = mesh.layout(AxisId{a});
-        for (int k = 0; k < digits.digit_count(); ++k)
-            append(out, cat(k > 0 ? "," : "", "[", digits.digit(k).size, ",", digits.digit(k).stride, "]"));
-        out += "]}";
-    }
-    return out + "]";
+        const auto all = list_of(std::views::iota(0, digits.digit_count()), [&](int k) {
+            return cat("[", digits.digit(k).size, ",", digits.digit(k).stride, "]");
+        });
+        return cat("{\"name\":", json_string(mesh.name(AxisId{a})), ",\"digits\":", all, "}");
+    });
 }
 
 std::string table_of(const Placement& placement) {

@@ -96,7 +96,7 @@ const Sample samples[] = {
     {"[rank5]:[F ProcessGroupNCCL.cpp:1157] [PG 0 Rank 5] [PG 0 Rank 5] ProcessGroupNCCL's watchdog got "
      "stuck for 600 "
      "seconds without making progress in monitoring enqueued collectives.",
-     "5: error: its watchdog was stuck for 600 s: a call of CUDA or NCCL, or the GIL, did not return\n"},
+     "5: timeout: its watchdog was stuck for 600 s: a call of CUDA or NCCL, or the GIL, did not return\n"},
     {"[rank1]: RuntimeError: Detected mismatch between collectives on ranks. Rank 1 is running collective: "
      "CollectiveFingerPrint(SequenceNumber=0, OpType=BROADCAST, TensorShape=[4, 2], TensorDtypes=Float), but "
      "Rank 0 is "
@@ -141,7 +141,51 @@ const Sample samples[] = {
      "(n001, 29500).",
      "1: error: The client socket has failed to connect to any network address of (n001, 29500).\n"},
     {"[rank1]:[W socket.cpp:460] [c10d] sendBytes failed on SocketImpl(fd=3): Broken pipe",
-     "1: peer_lost: Broken pipe\n"},
+     ": the store of PyTorch has ended, as also at the end of a job\n"},
+    {"[rank1]: RuntimeError: Broken pipe", "1: peer_lost: Broken pipe\n"},
+    {"[rank1]:[W1018 12:00:00.1 TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl(fd=64, "
+     "addr=[localhost]:58762, remote=[localhost]:29500): failed to recv, got 0 bytes\n[rank1]:[W1018 "
+     "12:00:00.1 ProcessGroupNCCL.cpp:1659] [PG ID 0 PG GUID 0(default_pg) Rank 1] Failed to check the "
+     "\"should dump\" flag on TCPStore, (maybe TCPStore server has shut down too early), with error: failed "
+     "to recv, got 0 bytes",
+     ": the store of PyTorch has ended, as also at the end of a job\n"},
+    {"[rank3]: torch.distributed.DistBackendError: [3] is setting up NCCL communicator and retrieving "
+     "ncclUniqueId from [0] via c10d key-value store by key '0', but store->get('0') got error: failed to "
+     "recv, got 0 bytes",
+     "3: peer_lost: lost the store of PyTorch, which rank 0 serves\n"},
+    {"[rank2]:[E ProcessGroupNCCL.cpp:1537] [PG 0 Rank 2] Timeout at NCCL work: 1, last enqueued NCCL work: "
+     "1, last completed NCCL work: 76280750235782912.",
+     "2:  [0 0 of 1]\n"},
+    {"(EngineCore_DP0 pid=265) ERROR 02-27 10:31:24 [multiproc_executor.py:231] Worker proc VllmWorker-2 "
+     "died unexpectedly, shutting down executor.",
+     "2: ended: died\n"},
+    {"ERROR ... [ray_executor_v2.py:464] RayWorkerProc rank=[3] died unexpectedly, shutting down executor.",
+     "3: ended: died\n"},
+    {"ERROR 10-30 11:56:48 multiproc_worker_utils.py:120] Worker VllmWorkerProcess pid 198 died, exit code: "
+     "-6",
+     ": fault: a process of vLLM was killed by signal 6\n"},
+    {"(EngineCore_DP0 pid=2) INFO 10-08 12:00:03 [shm_broadcast.py:466] No available shared memory broadcast "
+     "block found in 60 seconds. This typically happens when some processes are hanging.",
+     ": a process of vLLM hangs, or takes more than 60 s\n"},
+    {"[2026-01-05 10:05:00 TP1] Watchdog timeout (self.watchdog_timeout=300)",
+     "1: timeout: its scheduler was stuck\n"},
+    {"[2026-01-05 10:05:00 TP3] Scheduler hit an exception: Traceback (most recent call last):",
+     "3: error: its scheduler raised an exception\n"},
+    {"Task /job:jax_worker/replica:0/task:3 heartbeat timeout. This indicates that the remote task has "
+     "failed, got preempted, or crashed unexpectedly.",
+     "3: ended: no longer sends heartbeats to JAX's coordinator\n"},
+    {"absl::Status: UNAVAILABLE: The following tasks are unhealthy (stopped sending heartbeats):\n"
+     "/job:jax_worker/replica:0/task:3\nThe tasks have crashed.",
+     "3: ended: no longer sends heartbeats to JAX's coordinator\n"},
+    {"Jan  2 03:04:05 n001 kernel: [ 12.3] NVRM: Xid (PCI:0000:3b:00): 45, pid=12, name=python3, Ch 8",
+     "n001: Xid 45 of the GPU at PCI:0000:3b:00: pid=12, name=python3, Ch 8\n"},
+    {"Jan  2 03:04:05 n001 kernel: nvidia-nvswitch3: SXid (PCI:0000:c3:00.0): 12028, Non-fatal, Link 28 "
+     "egress non-posted PRIV error",
+     "n001: fault: SXid of an NVSwitch: 12028, Non-fatal, Link 28 egress non-posted PRIV error\n"},
+    {"Jan  2 03:04:05 n001 kernel: INFO: task python3:77 blocked for more than 120 seconds.",
+     "n001: a process is blocked in the kernel for 120 s\n"},
+    {"Jan  2 03:04:05 n001 kernel: nfs: server nas1 not responding, still trying",
+     "n001: fault: nfs: server nas1 not responding, still trying\n"},
     {"2: n001:12:34 [2] misc/socket.cc:58 NCCL WARN socketProgress: Connection closed by remote peer "
      "n002<51>",
      "2: peer_lost: Connection closed by remote peer n002<51>\n"},
@@ -270,6 +314,9 @@ const Sample samples[] = {
     {"[2026-12-19 13:07:07] PEER_DEAD: Process 1524 on node 10.0.0.2 managing GPU 1",
      "10.0.0.2: fault: RAS considers process 1524 dead\n"},
     {"[rank1]: ValueError: bad batch", "1: error: ValueError: bad batch\n"},
+    {"[rank1]: Exception: bad batch", "1: error: Exception: bad batch\n"},
+    {"[rank1]: AssertionError\r", "1: error: AssertionError\n"},
+    {"[rank1]: my_errors.BadException", "1: error: my_errors.BadException\n"},
 };
 
 TEST(Logs, EachRow_SaysWhatItsSourceMeans_AndHasASample) {
@@ -285,19 +332,27 @@ TEST(Logs, EachRow_SaysWhatItsSourceMeans_AndHasASample) {
 
 TEST(Logs, OtherLines_SayNothing) {
     for (const auto* log :
-         {"", "\n\n", "step 1 loss 2.0", "[rank0]: Traceback (most recent call last):",
-          "INFO: ValueError: handled, trying again", "Error: no name", "loading: Error: x",
-          "  Rank 3 -- GPU 3 managed by process 9 on node 10.0.0.1", "#0 main from a.py (x) y",
-          "  exitcode  : 0 (pid: 3)", "Watchdog caught collective operation timeout: WorkNCCL("})
+         {"", "\n\n", "step 1 loss 2.0",
+          "[rank0]: Traceback (most recent call last):", "INFO: ValueError: handled, trying again",
+          "Error: no name", "loading: Error: x", "  Rank 3 -- GPU 3 managed by process 9 on node 10.0.0.1",
+          "#0 main from a.py (x) y", "  exitcode  : 0 (pid: 3)", "[rank0]: 3 Errors found",
+          "  File \"x.py\", in raise_Error", "Watchdog caught collective operation timeout: WorkNCCL("})
         EXPECT_EQ(said_by(log), "") << log;
 }
 
 TEST(Logs, ARankBeforeALine_IsReadAsProgramsAndLaunchersWriteIt) {
     const std::string error = "RuntimeError: x";
     for (const std::string before :
-         {"[rank12]: ", "[default3]:[rank12]: ", "n001: [rank12]: ", "[1,12]<stderr>: ", "12: [rank12]: "})
+         {"[rank12]: ", "[default3]:[rank12]: ", "n001: [rank12]: ", "[1,12]<stderr>: ", "12: [rank12]: ",
+          "12: ", " 12: ", "[12] ", "[prterun-n001-7@1,12]<stderr>: ", "\x1b[36m(W pid=7)\x1b[0m [rank12]: ",
+          "(Worker_TP12 pid=7) ", "(Worker_TP12_EP12 pid=7) ERROR 10-08 12:01:00 [multiproc_executor.py:7] ",
+          "(VllmWorker rank=12 pid=7) ", "(VllmWorker TP12 pid=7) ", "[2026-01-05 10:05:00 TP12] "})
         EXPECT_EQ(said_by(before + error), "12: error: RuntimeError: x\n") << before;
     const std::string oom = "CUDA out of memory.";
+    for (const std::string before :
+         {"(Worker_DP1_TP12 pid=7) ", "(Worker_PP1_TP12 pid=7) ", "[2026-01-05 10:05:00 DP1 TP12] "})
+        EXPECT_EQ(said_by(before + oom).find("12: "), std::string::npos)
+            << "no rank of the world: " << before;
     for (const std::string before : {"12: ", " 12: ", "[12] ", "[1,12]<stdout>:"})
         EXPECT_EQ(said_by(before + oom), "12: error: CUDA out of memory.\n") << before;
     EXPECT_EQ(said_by(error, 3), "3: error: RuntimeError: x\n");
@@ -504,6 +559,92 @@ TEST_F(LogFolder, TheWatchdogsLines_SayWhoIsBehind) {
               "ranks {0, 1} waited in all_reduce of 8, call 3 on 'default_pg' {0, 1} (inferred)");
 }
 
+TEST_F(LogFolder, ARankOfAGroup_IsNoRankOfTheWorld) {
+    const auto raised = [](const std::string& group) {
+        return "terminate called after throwing an instance of 'c10::DistBackendError'\n  what():  [PG ID 2 "
+               "PG "
+               "GUID " +
+               group +
+               " Rank 1] Process group watchdog thread terminated with exception: [Rank 1] Watchdog caught "
+               "collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, NumelIn=8, NumelOut=8, "
+               "Timeout(ms)=600000) ran for 600026 milliseconds before timing out.\n";
+    };
+    EXPECT_EQ(said_by(raised("5(tp)")), "");
+    EXPECT_EQ(said_by(raised("0(default_pg)")),
+              "1: timeout: NCCL's watchdog saw a call time out [0 7 all_reduce]\n");
+    EXPECT_EQ(said_by(raised("5(tp)"), 9),
+              "9: timeout: NCCL's watchdog saw a call time out [5 7 all_reduce]\n");
+    const auto said = said_by(timed_out(5, 7, "ALLREDUCE", 8, 7) + raised("0(default_pg)"));
+    EXPECT_EQ(said.find("1: "), std::string::npos) << said;
+}
+
+TEST_F(LogFolder, CallsThatMayDiffer_AreNoDifference) {
+    for (const std::string type : {"ALLTOALL", "ALLTOALL_BASE"})
+        EXPECT_EQ(findings_of(explained(
+                      {write("job.log", timed_out(0, 7, type, 8, 7) + timed_out(1, 7, type, 9, 7))})),
+                  "failed {0, 1}\n")
+            << type;
+    // Batches of messages have numbers of their own.
+    EXPECT_EQ(findings_of(explained({write(
+                  "job.log", timed_out(0, 7, "COALESCED", 8, 7) + timed_out(1, 9, "COALESCED", 8, 9))})),
+              "failed {0, 1}\n");
+}
+
+TEST_F(LogFolder, ARankThatGaveUpElsewhere_IsNotBehind) {
+    const auto stuck = [](int rank) {
+        const auto number = std::to_string(rank);
+        return "[rank" + number +
+               "]:[E626 05:14:36.3 ProcessGroupNCCL.cpp:1743] [PG ID 0 PG GUID 0(default_pg) " + "Rank " +
+               number + "] ProcessGroupNCCL's watchdog got stuck for 480 seconds without making progress\n";
+    };
+    EXPECT_EQ(
+        findings_of(explained({write("job.log", timed_out(2, 5, "ALLREDUCE", 8, 5) + stuck(0) + stuck(1))})),
+        "failed {0..2}\n");
+    // In torchrun's folders: ranks 0 and 2 wait in Gloo, and NCCL's status says that they made 77 calls.
+    const auto process = [&](int rank, const std::string& text) {
+        const auto folder = folder_ / "logs" / "attempt_0" / std::to_string(rank);
+        fs::create_directories(folder);
+        std::ofstream(folder / "stderr.log") << text;
+    };
+    const auto closed = [](int rank) {
+        return "[rank" + std::to_string(rank) +
+               "]: RuntimeError: [gloo/transport/tcp/pair.cc:547] Connection closed by peer "
+               "[192.168.7.7]:57000\n";
+    };
+    for (const auto rank : {0, 2}) process(rank, dumps(rank, 77) + closed(rank));
+    for (const auto rank : {1, 3, 4}) process(rank, timed_out(rank, 78, "BROADCAST", 80, 79));
+    const auto said = explained({(folder_ / "logs").string()});
+    EXPECT_EQ(findings_of(said), "behind {0, 2}\n");
+    EXPECT_EQ(said.findings.at(0).details.at(0),
+              "rank 0: 77 of 78 calls made on 'default_pg' {0..4} (inferred)");
+}
+
+TEST_F(LogFolder, ManyRanksInCallsOfTheirOwn_AreExplainedBeforeAPersonGivesUp) {
+    constexpr auto ranks = 20'000;
+    auto numbers = std::string{};
+    auto sizes = std::string{};
+    auto groups = std::string{};
+    for (int rank = 0; rank < ranks; ++rank) {
+        numbers += timed_out(rank, ranks - rank, "ALLREDUCE", 8, ranks - rank);
+        sizes += timed_out(rank, 5, "ALLREDUCE", 8 + rank, 5);
+        auto of_group = timed_out(rank, 5, "ALLREDUCE", 8, 5);
+        of_group.replace(of_group.find("0(default_pg)"), 13, std::to_string(rank / 2 + 1) + "(tp)");
+        groups += of_group;
+    }
+    EXPECT_EQ(findings_of(explained({write("a.log", numbers)})), "unfinished {19999}\n");
+    EXPECT_EQ(findings_of(explained({write("b.log", sizes)})), "calls_differ {0..19999}\n");
+    EXPECT_EQ(findings_of(explained({write("c.log", groups)})), "failed {0..19999}\n");
+}
+
+TEST_F(LogFolder, OfSeveralErrors_TheEarliestIsFirst) {
+    auto said = explained({write("job.log", "[rank1]: ValueError: b\n[rank0]: ValueError: a\n")});
+    EXPECT_EQ(said.findings.at(0).text, "rank 1 reports error: ValueError: b (job.log:1)");
+    const auto first = write("a.log", "x\n[rank3]:[E101 12:00:09.1 a.cpp:1] [Rank 3] CUDA error: b\n");
+    const auto second = write("b.log", "x\nx\nx\n[rank2]:[E101 12:00:01.1 a.cpp:1] [Rank 2] CUDA error: c\n");
+    said = explained({first, second});
+    EXPECT_EQ(said.findings.at(0).text.substr(0, 22), "rank 2 reports error: ");
+}
+
 TEST_F(LogFolder, LogsRecordsAndDumps_AreOneJob) {
     auto job = RecordedJob(Mesh{{"tp", 3}});
     job.all({{"tp"}});
@@ -579,18 +720,25 @@ TEST_F(LogFolder, AFile_IsWhatItsContentIs) {
     write("worker_rank_7.err", "ValueError: y\n");
     write("rank-8.json", "{\"rank\":8,\"msg\":\"ValueError: z\"}\n{}\n");
     write("rank-8.log.jsonl", "{}\n{\"rank\":6,\"msg\":\"ValueError: w\"}\n");
+    write("rank-4.txt", std::string(100'000, '\0') + "[rank4]: ValueError: cut\n");
+    write("rank-5.txt", "{'loss': 1.0}\n[rank5]: ValueError: v\n");
+    auto metrics = std::string{};
+    for (int step = 0; step < 9000; ++step) metrics += "{\"step\": 1}\n";
+    write("rank-7.jsonl", metrics + "[rank7]: ValueError: late\n");
+    write("rank-9.log.utf", "\xff\xfe[\0");
     write("rank-9.log.gz", "\x1f\x8b\x08...");
     write("rank-9.log.zst", "\x28\xb5\x2f\xfd...");
     const auto found = read_records({folder_.string()});
-    ASSERT_EQ(found.records.size(), 4U);
-    EXPECT_EQ(found.records[0].rank, 3);
-    EXPECT_EQ(found.records[1].rank, 6);
-    EXPECT_EQ(found.records[2].rank, 7);
-    EXPECT_EQ(found.records[3].rank, 8);
-    ASSERT_EQ(found.unread.size(), 4U);
-    EXPECT_EQ(found.unread[3].why,
+    auto ranks = std::vector<int>{};
+    for (const auto& record : found.records) ranks.push_back(record.rank);
+    EXPECT_EQ(ranks, (std::vector<int>{3, 4, 5, 6, 7, 8}));
+    ASSERT_EQ(found.unread.size(), 5U);
+    EXPECT_EQ(found.unread[4].why,
               "rank-9.log.zst is compressed by zstd: run `zstdcat rank-9.log.zst > rank-9.log.zst.txt` and "
               "explain rank-9.log.zst.txt");
+    EXPECT_EQ(found.unread[3].why,
+              "rank-9.log.utf is UTF-16: run `iconv -f UTF-16 -t UTF-8 rank-9.log.utf > rank-9.log.utf.txt` "
+              "and explain rank-9.log.utf.txt");
     EXPECT_EQ(found.unread[2].why,
               "rank-9.log.gz is compressed by gzip: run `zcat rank-9.log.gz > rank-9.log.gz.txt` and explain "
               "rank-9.log.gz.txt");

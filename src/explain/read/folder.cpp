@@ -55,13 +55,18 @@ constexpr std::string_view ras = "ras://";
 constexpr auto most_bytes = std::uintmax_t{1} << 28;
 
 /// Returns what a folder holds but folders, sorted by name. A link that leads nowhere, or to itself, is a
-/// file.
-std::vector<std::filesystem::path> files_of(const std::filesystem::path& folder) {
+/// file. If it holds only folders, returns what these hold, `depth` folders deep: torchrun writes
+/// `ID/attempt_0/3/stderr.log`.
+std::vector<std::filesystem::path> files_of(const std::filesystem::path& folder, int depth = 0) {
     auto files = std::vector<std::filesystem::path>{};
+    auto folders = std::vector<std::filesystem::path>{};
     try {
         for (const auto& entry : std::filesystem::directory_iterator(folder)) {
             auto error = std::error_code{};
-            if (!entry.is_directory(error)) files.push_back(entry.path());
+            if (!entry.is_directory(error))
+                files.push_back(entry.path());
+            else if (!entry.is_symlink(error))
+                folders.push_back(entry.path());
         }
     } catch (const std::filesystem::filesystem_error& error) {
         throw UsageError(
@@ -69,6 +74,10 @@ std::vector<std::filesystem::path> files_of(const std::filesystem::path& folder)
                         error.code() == std::errc::no_such_file_or_directory ? when_written : ""));
     }
     std::ranges::sort(files);
+    std::ranges::sort(folders);
+    if (depth > 0 && files.empty())
+        for (const auto& inside : folders)
+            std::ranges::copy(files_of(inside, depth - 1), std::back_inserter(files));
     return files;
 }
 
@@ -140,30 +149,45 @@ public:
     }
 
 private:
-    struct Compressed {
-        std::string_view magic, by, reader;
+    struct Coded {
+        std::string_view magic, text, reader;
     };
-    static constexpr auto compressed = std::to_array<Compressed>({{"\x1f\x8b", "gzip", "zcat"},
-                                                                  {"\x28\xb5\x2f\xfd", "zstd", "zstdcat"},
-                                                                  {"\xfd\x37zXZ", "xz", "xzcat"},
-                                                                  {"BZh", "bzip2", "bzcat"}});
+    static constexpr auto coded = std::to_array<Coded>({{"\x1f\x8b", "compressed by gzip", "zcat"},
+                                                        {"\x28\xb5\x2f\xfd", "compressed by zstd", "zstdcat"},
+                                                        {"\xfd\x37zXZ", "compressed by xz", "xzcat"},
+                                                        {"BZh", "compressed by bzip2", "bzcat"},
+                                                        {"\xff\xfe", "UTF-16", "iconv -f UTF-16 -t UTF-8"},
+                                                        {"\xfe\xff", "UTF-16", "iconv -f UTF-16 -t UTF-8"}});
+
+    /// Returns true for lines of JSON, and false for a record, which is one object.
+    static bool is_json_lines(std::string_view text) {
+        const auto end = std::min(text.find('\n'), text.size());
+        if (text.find_first_of("\"}", 1) != text.find_first_not_of(" \t\r\n", 1)) return true;  // {'loss': 1}
+        try {
+            return of_record::parsed(text.substr(0, end)).is_object() &&
+                   (!formats::trimmed(text.substr(end)).empty() ||
+                    of_log::collected_line(text.substr(0, end)));
+        } catch (const UsageError&) {
+            return false;
+        }
+    }
 
     static bool is_log(const std::filesystem::path& file, const std::string& shown) {
         auto error = std::error_code{};
         if (!std::filesystem::is_regular_file(file, error)) return false;
         const auto head = formats::content_of(file, detail::excerpt(shown), 1 << 16);
-        for (const auto& [magic, by, reader] : compressed)
+        for (const auto& [magic, text, reader] : coded)
             if (head.starts_with(magic)) {
                 const auto name = detail::excerpt(file.filename().string());
-                throw UsageError(detail::cat(detail::excerpt(shown), " is compressed by ", by, ": run `",
-                                             reader, " ", name, " > ", name, ".txt` and explain ", name,
-                                             ".txt"));
+                throw UsageError(detail::cat(detail::excerpt(shown), " is ", text, ": run `", reader, " ",
+                                             name, " > ", name, ".txt` and explain ", name, ".txt"));
             }
-        const auto begin = head.find_first_not_of(" \t\r\n");
-        return begin != std::string::npos && head.find('\0') == std::string::npos && head[0] != '\x80' &&
-               (head[begin] != '{' || std::ranges::any_of(formats::split(head, '\n'), [](const auto& line) {
-                    return line.starts_with('{') && of_log::collected_line(line);
-                }));
+        // A log that was cut while a program wrote it begins with bytes 0.
+        constexpr auto blanks = std::string_view(" \t\r\n\0", 5);
+        const auto begin = std::string_view(head).find_first_not_of(blanks);
+        if (begin == std::string::npos) return head.find('\0') != head.npos;
+        if (head[begin] == '{') return is_json_lines(std::string_view(head).substr(begin));
+        return head[0] != '\x80' && (head.find('\0') == head.npos || head.find('\n') != head.npos);
     }
 
     void record(const std::string& bytes, const std::string& shown) {
@@ -204,9 +228,10 @@ private:
 };
 
 /// Moves the records that were written before the world of another record began to the files that are not
-/// read.
+/// read, and sorts the others by rank.
 void leave_out_earlier(RecordFolder& folder) {
     constexpr auto most_apart = std::int64_t{5'000'000'000};  // begins of one world, and clocks of its hosts
+    std::ranges::stable_sort(folder.records, {}, &FlightRecord::rank);
     const auto last = std::ranges::max_element(folder.records, {}, &FlightRecord::started_ns);
     if (last == folder.records.end() || !last->started_ns) return;
     const auto started = *last->started_ns;
@@ -222,10 +247,6 @@ void leave_out_earlier(RecordFolder& folder) {
         return true;
     });
 }
-
-}  // namespace of_folder
-
-namespace of_folder {
 
 /// Returns a record without all but its last calls, if it is large. A record has a line for each call.
 std::string last_calls_of(const std::filesystem::path& path, const std::string& shown) {
@@ -259,34 +280,35 @@ RecordFolder read_last_calls(const std::string& folder) {
         }
     }
     of_folder::leave_out_earlier(result);
-    std::ranges::stable_sort(result.records, {}, &FlightRecord::rank);
     return result;
 }
 
 RecordFolder read_records(const std::vector<std::string>& paths,
                           const std::function<void(std::size_t, std::size_t)>& progress) {
     auto files = std::vector<std::filesystem::path>{};
+    auto with_folder = paths.size() > 1;
     for (const auto& path : paths) {
         auto error = std::error_code{};
         if (path.starts_with(of_folder::ras) || std::filesystem::is_regular_file(path, error)) {
             files.emplace_back(path);
             continue;
         }
-        const auto found = of_folder::files_of(path);
+        const auto found = of_folder::files_of(path, 4);
+        with_folder |=
+            !found.empty() && found.front() != std::filesystem::path(path) / found.front().filename();
         files.insert(files.end(), found.begin(), found.end());
     }
     if (files.empty())
         throw UsageError(detail::cat(paths.size() == 1 ? "the folder " : "the first folder ",
                                      detail::in_quotes(paths.empty() ? "" : paths.front()), " holds no files",
                                      of_folder::when_written));
-    auto reader = of_folder::Reader(paths.size() > 1);
+    auto reader = of_folder::Reader(with_folder);
     for (std::size_t i = 0; i < files.size(); ++i) {
         reader.read(files[i]);
         if (progress) progress(i + 1, files.size());
     }
     auto result = reader.result();
     of_folder::leave_out_earlier(result);
-    std::ranges::stable_sort(result.records, {}, &FlightRecord::rank);
     return result;
 }
 

@@ -36,6 +36,25 @@ std::string text_under(const Json& object, Keys keys, int depth) {
     return {};
 }
 
+/// Returns the number behind the last of these words, up to a character.
+std::optional<int> behind(std::string_view all, std::string_view before, char after) {
+    const auto begin = all.rfind(before);
+    if (begin == std::string_view::npos) return std::nullopt;
+    all.remove_prefix(begin + before.size());
+    return all.find(after) == std::string_view::npos ? std::nullopt : rank_in(all.substr(0, all.find(after)));
+}
+
+/// Returns the rank in the name of a process, if the job is divided along TP only.
+std::optional<int> rank_in_process(std::string_view name) {
+    if (name.find("DP") != name.npos || name.find("PP") != name.npos) return std::nullopt;
+    for (const std::string_view before : {" TP", "_TP", "rank="})
+        if (const auto at = name.rfind(before); at != name.npos) {
+            const auto rest = name.substr(at + before.size());
+            return rank_in(rest.substr(0, rest.find_first_not_of("0123456789")));
+        }
+    return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<Fields> fields_of(std::string_view pattern, std::string_view text) {
@@ -52,8 +71,9 @@ std::optional<Fields> fields_of(std::string_view pattern, std::string_view text)
         const auto end = after.empty() ? text.size() : text.find(after);
         if (end == std::string_view::npos) return std::nullopt;
         const auto value = trimmed(text.substr(0, end));
-        if (value.empty() || (std::ranges::find(numeric, name) != std::end(numeric) &&
-                              value.find_first_not_of("0123456789-, ") != std::string_view::npos))
+        if ((name == "s" ? value != "s" && end > 0 : value.empty()) ||
+            (std::ranges::find(numeric, name) != std::end(numeric) &&
+             value.find_first_not_of("0123456789-, ") != std::string_view::npos))
             return std::nullopt;
         fields[name] = value;
         text.remove_prefix(end);
@@ -92,21 +112,18 @@ std::vector<int> ranks_in(std::string_view text) {
     return {};
 }
 
+std::optional<int> group_rank_before(std::string_view text) { return behind(text, "Rank ", ']'); }
+
 std::optional<int> rank_before(std::string_view text) {
-    const auto behind = [](std::string_view all, std::string_view before, char after) -> std::optional<int> {
-        const auto begin = all.rfind(before);
-        if (begin == std::string_view::npos) return std::nullopt;
-        all.remove_prefix(begin + before.size());
-        return all.find(after) == std::string_view::npos ? std::nullopt
-                                                         : rank_in(all.substr(0, all.find(after)));
-    };
     auto rank = behind(text, rank_tag, ']');
     if (const auto tag = text.find("]<std"); !rank && tag != std::string_view::npos)
         rank = behind(text.substr(0, tag + 1), ",", ']');
     if (const auto colon = text.find(": "); !rank && colon != std::string_view::npos)
         rank = rank_in(trimmed(text.substr(0, colon)));
     if (!rank && text.starts_with('[')) rank = behind(text.substr(0, text.find(' ')), "[", ']');
-    if (!rank) rank = behind(text, "Rank ", ']');
+    const auto pid = text.find(" pid=");
+    if (!rank && text.starts_with('(') && pid != text.npos) rank = rank_in_process(text.substr(0, pid));
+    if (!rank && text.starts_with('[')) rank = rank_in_process(text.substr(0, text.find(']')));
     return rank;
 }
 
@@ -116,8 +133,10 @@ std::string_view host_before(std::string_view text) {
     text = text.substr(0, end);
     text = text.substr(text.rfind(' ') + 1);
     const auto colon = text.find(':');
-    return text.starts_with('[') || (end != of_kernel && colon == text.npos) ? std::string_view{}
-                                                                             : text.substr(0, colon);
+    const auto is_process = colon != text.npos && text.find_first_not_of("0123456789:", colon) == text.npos &&
+                            text.find_first_not_of("0123456789:") != text.npos;
+    return text.starts_with('[') || (end != of_kernel && !is_process) ? std::string_view{}
+                                                                      : text.substr(0, colon);
 }
 
 std::optional<std::string_view> process_before(std::string_view text) {
@@ -130,6 +149,21 @@ std::optional<std::string_view> process_before(std::string_view text) {
     return text.substr(0, text.size() - (text.ends_with(':') ? 1 : 0));
 }
 
+std::optional<std::size_t> name_of_exception(std::string_view line, std::size_t end, std::string_view pattern,
+                                             bool has_rank) {
+    constexpr auto letters =
+        std::string_view("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._");
+    const auto name = end == 0 ? 0 : line.find_last_not_of(letters, end - 1) + 1;  // npos + 1 is 0
+    const auto ahead = trimmed(line.substr(0, name));
+    const auto is_rank = ahead.empty() || ahead.ends_with("]:") || ahead.ends_with(">:") ||
+                         (has_rank && ahead.ends_with(']')) ||
+                         ahead.find_first_not_of("[0123456789]:") == ahead.npos;
+    const auto goes_on = !pattern.ends_with('}') && !trimmed(line.substr(end + pattern.size())).empty();
+    const auto has_name = name < end || ahead.ends_with("]:");
+    if (goes_on || !has_name || (!is_rank && !process_before(ahead))) return std::nullopt;
+    return name;
+}
+
 std::shared_ptr<const RecordedGroup> group_before(std::string_view text) {
     for (const std::string_view before : {"PG GUID ", "[PG "}) {
         const auto at = text.rfind(before);
@@ -138,7 +172,7 @@ std::shared_ptr<const RecordedGroup> group_before(std::string_view text) {
         name = name.substr(0, name.find(" Rank "));
         const auto open = std::min(name.find('('), name.size());
         auto group = RecordedGroup{};
-        group.name = name.substr(0, open);
+        group.name = trimmed(name.substr(0, open));
         if (open < name.size()) group.description = name.substr(open + 1, name.rfind(')') - open - 1);
         if (group.name == "0" && group.description.empty()) group.description = "default_pg";
         return std::make_shared<const RecordedGroup>(std::move(group));
@@ -153,13 +187,15 @@ RecordedOperation call_of(const Fields& fields) {
         call.operation = "all_to_all";
     else if (const auto at = call.operation.find("all"); at != std::string::npos)
         call.operation.replace(at, 3, "all_");
-    call.has_unknown_peer = call.operation == "send" || call.operation == "recv";
+    call.has_unknown_peer =
+        call.operation == "send" || call.operation == "recv" || call.operation == "coalesced";
     for (auto [name, sizes] : {std::pair("in", &call.input_sizes), {"out", &call.output_sizes}}) {
         auto& all = sizes->emplace_back();
         for (const auto each : formats::split(field(fields, name), ','))
             if (const auto size = number_in<std::int64_t>(trimmed(each)); size && *size >= 0)
                 all.push_back(*size);
-        if (all.empty()) sizes->clear();
+        // A log has neither the parts of an uneven all-to-all nor the messages of a batch.
+        if (all.empty() || call.operation == "all_to_all") sizes->clear();
     }
     return call;
 }

@@ -70,7 +70,7 @@ std::string LogReader::at(std::string_view line) const {
 
 /// The first error of a rank counts; how its process ended is added.
 void LogReader::add_error(int rank, Says says, const std::string& words, std::string_view line) {
-    constexpr const char* reasons[] = {"timeout", "peer_lost", "ended", "error"};
+    constexpr const char* reasons[] = {"timeout", "peer_lost", "ended", "error", "error"};
     auto* record = of(rank);
     if (!record) return;
     if (record->reason.empty()) {
@@ -86,7 +86,8 @@ void LogReader::add_error(int rank, Says says, const std::string& words, std::st
 
 void LogReader::add_line(std::string_view host, std::string words, bool is_fault, std::string_view line) {
     if (host.empty()) host = place_.collected.host;
-    if (lines_.size() < most_lines)
+    const auto is_again = !lines_.empty() && lines_.back().text == words && lines_.back().host == host;
+    if (lines_.size() < most_lines && !is_again)
         lines_.push_back({at(line), std::string(host), std::move(words), is_fault});
 }
 
@@ -118,10 +119,16 @@ void LogReader::add_status(int rank, const Fields& fields,
     const auto enqueued = number_in<std::int64_t>(field(fields, "enqueued"));
     const auto completed = number_in<std::int64_t>(last.substr(0, last.find_first_not_of("-0123456789")));
     if (!record || !group || !enqueued || !completed || record->statuses.size() == most_calls) return;
-    record->statuses.push_back({group, *enqueued, std::max(*completed, std::int64_t{0})});
     const auto number = number_in<std::int64_t>(field(fields, "seq"));
+    auto is_message = false;  // its number is not that of a collective
     for (auto& entry : record->entries)
-        if (!entry.group && entry.number == number) entry.group = group;
+        if (entry.number == number) {
+            if (!entry.group) entry.group = group;
+            is_message = is_message || entry.is_message;
+        }
+    // PyTorch 2.3 prints any number where no call has ended.
+    const auto over = *completed < 0 || *completed > *enqueued ? 0 : *completed;
+    if (!is_message) record->statuses.push_back({group, *enqueued, over});
 }
 
 void LogReader::add_ended(std::optional<int> before, const Fields& fields, const std::string& words,
@@ -159,43 +166,40 @@ bool LogReader::use(const Signature& row, std::string_view line, std::size_t beg
     const auto named = rank_in(field(fields, "rank"));
     auto rank = row.says == Says::timeout && named ? named : rank_before(before);
     if (!rank) rank = place_.of_file;
+    // Lines of groups name ranks of the group. Where lines begin with ranks of the world, only these count.
+    const auto group = group_before(before);
+    if (!rank && !place_.has_tags && (!group || group->name == "0")) rank = group_rank_before(before);
     auto words = row.words.empty() ? std::string(trimmed(line.substr(begin))) : filled(row.words, fields);
     auto host = field(fields, "host");
-    auto process = std::string_view{};
-    if (row.pattern.starts_with("Error: ")) {
-        // The name of the exception stands behind the rank, or begins the line.
-        auto name = begin;
-        while (name > 0 &&
-               (std::isalnum(static_cast<unsigned char>(line[name - 1])) != 0 || line[name - 1] == '.'))
-            --name;
-        const auto ahead = trimmed(line.substr(0, name));
-        const auto collector = process_before(ahead);
-        if (name == begin ||
-            (!ahead.empty() && !collector && !ahead.ends_with("]:") && !ahead.ends_with(">:")))
-            return false;
-        if (collector && !rank) process = *collector;
-        words = trimmed(line.substr(name));
+    auto ahead = trimmed(before);
+    if (row.says == Says::raised) {
+        const auto name = name_of_exception(line, begin, row.pattern, rank.has_value());
+        if (!name) return false;
+        ahead = trimmed(line.substr(0, *name));
+        words = trimmed(line.substr(*name));
     }
+    const auto process = rank ? std::nullopt : process_before(ahead);
     words = detail::excerpt(words, most_words);
     switch (row.says) {
         case Says::timeout:
         case Says::lost:
         case Says::error:
-            if (host.empty()) host = process.empty() ? host_before(before) : process;
-            if (!rank && (row.says == Says::error || !host.empty())) {
+        case Says::raised:
+            if (host.empty()) host = process.value_or(host_before(before));
+            if (!rank && (row.says >= Says::error || !host.empty())) {
                 add_line(host, words, false, line);
                 return true;
             }
             if (!rank) return false;
             add_error(*rank, row.says, words, line);
-            if (fields.contains("op")) add_call(*rank, fields, group_before(before));
+            if (fields.contains("op")) add_call(*rank, fields, group);
             if (auto missing = ranks_in(field(fields, "missing")); !missing.empty()) {
                 world_ = std::max(world_, missing.back() + 1);
                 if (auto* record = of(*rank)) record->missing = std::move(missing);
             }
             return true;
         case Says::status:
-            if (rank) add_status(*rank, fields, group_before(before));
+            if (rank) add_status(*rank, fields, group);
             return rank.has_value();
         case Says::ended:
             add_ended(rank, fields, words, line);
@@ -219,8 +223,8 @@ bool LogReader::use(const Signature& row, std::string_view line, std::size_t beg
             if (place_.header.empty()) return false;
             if (!fields.contains("ranks")) add_line(host, words, true, line);
             for (const auto listed : ranks_in(field(fields, "ranks")))
-                if (place_.group == "0-0")
-                    add_error(listed, Says::error, words, line);
+                if (place_.group.empty() || place_.group == "0-0")
+                    add_error(listed, place_.group.empty() ? Says::ended : Says::error, words, line);
                 else
                     add_line(host, cat("rank ", listed, " of communicator #", place_.group, " ", words), true,
                              line);
@@ -265,9 +269,15 @@ std::vector<LoggedLine> LogReader::lines() const {
     for (const auto& [pid, line] : without_rank_) all.push_back(line);
     for (const auto& [fault, line] : symptoms_) {
         const auto version = fault->library == "nccl" ? std::string_view(nccl_) : std::string_view{};
-        if (version.empty() ? fault->is_clear : fault->versions().has(version)) all.push_back(line);
+        if (version.empty() ? fault->is_clear : fault->versions.has(version)) all.push_back(line);
     }
     return all;
+}
+
+/// Returns true if a text begins with `[rank3` of PyTorch, perhaps behind words of a launcher.
+bool has_tag(std::string_view text) {
+    const auto at = text.find(rank_tag);
+    return at != std::string_view::npos && text.find("]:", at) == text.find(']', at);
 }
 
 /// Reads a line as it stands in a file: JSON around the lines of a program, or lines that were joined.
@@ -275,12 +285,15 @@ bool LogReader::read_raw(std::string_view raw) {
     const auto collected = collected_line(raw);
     place_.collected = collected.value_or(CollectedLine{});
     auto text = collected ? std::string_view(collected->text) : raw;
+    auto plain = std::string{};
+    if (text.find('\x1b') != std::string_view::npos) text = plain = formats::without_escapes(text);
     const auto of_file = place_.of_file;
     if (collected && collected->rank) place_.of_file = collected->rank;
     auto is_known = false;
     while (!text.empty()) {
         const auto next = text.find(rank_tag, text.find(rank_tag) + 1);
         const auto end = std::min({text.find('\n'), next, text.size()});
+        place_.has_tags |= has_tag(text);
         is_known |= read_line(text.substr(0, end));
         text.remove_prefix(end);
         if (text.starts_with('\n')) text.remove_prefix(1);

@@ -37,7 +37,7 @@ private:
         std::int64_t line = 1;
         std::optional<int> of_file, rank, root;
         std::string host, group, header;
-        bool is_root = false;
+        bool is_root = false, has_tags = false;  // [rank3]: begins lines
         std::vector<int> ended;
         CollectedLine collected;  // the line itself
     };

@@ -72,7 +72,7 @@ std::vector<const Fault*> faults_of(const Versions& versions, std::string_view p
     auto found = std::vector<const Fault*>{};
     for (const auto& [key, version] : versions)
         for (const auto& fault : faults)
-            if (fault.library == key && fault.versions().has(version) &&
+            if (fault.library == key && fault.versions.has(version) &&
                 (processor.empty() || fault.processor.empty() || fault.processor == processor))
                 found.push_back(&fault);
     return found;
@@ -84,7 +84,7 @@ std::string text_of(const Range& range) {
 }
 
 std::string text_of(const Fault& fault) {
-    return cat(library_of(fault.library).name, " ", text_of(fault.versions()),
+    return cat(library_of(fault.library).name, " ", text_of(fault.versions),
                fault.processor.empty() ? "" : " on ", fault.processor, ": ", fault.text, " (", fault.source,
                ")");
 }
