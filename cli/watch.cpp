@@ -9,6 +9,7 @@
 #include <rankmesh/explain/slow.hpp>
 #include <rankmesh/explain/watch.hpp>
 
+#include "formats/json.hpp"
 #include "output.hpp"
 #include "subcommand.hpp"
 
@@ -22,6 +23,13 @@ struct Arguments {
     std::optional<std::string> textfile;
     bool json = false;
 };
+
+/// Returns the seconds since a time.
+std::int64_t age_of(std::int64_t ns) {
+    using namespace std::chrono;
+    return std::max<std::int64_t>(
+        0, duration_cast<seconds>(system_clock::now().time_since_epoch() - nanoseconds(ns)).count());
+}
 
 /// How often the ranks write.
 std::chrono::seconds pause_of(const RecordFolder& folder, const std::string& name) {
@@ -71,6 +79,7 @@ int run(const Arguments& arguments, Output& output) {
     auto watch = Watch(static_cast<int>(arguments.records));
     auto has_begun = false;
     auto has_stopped = false;
+    auto last_ns = std::int64_t{0};
     while (!watch.has_ended()) {
         const auto begin = std::chrono::steady_clock::now();
         const auto folder = read_last_calls(arguments.folder);
@@ -81,6 +90,7 @@ int run(const Arguments& arguments, Output& output) {
                              static_cast<std::size_t>(folder.records.front().world_size.value_or(1)), "rank"),
                          pause.count());
         has_begun |= !folder.records.empty();
+        for (const auto& record : folder.records) last_ns = std::max(last_ns, record.written_ns.value_or(0));
         if (has_begun)
             for (const auto& event : watch.look(folder.records, folder.unread))
                 output.print("{}\n", arguments.json ? json_of(event) : to_string(event));
@@ -89,8 +99,10 @@ int run(const Arguments& arguments, Output& output) {
         output.flush();
         std::this_thread::sleep_until(begin + pause);
     }
-    if (!arguments.json)
-        output.print("ended: no rank writes records any more{}\n",
+    if (arguments.json)
+        output.print("{}\n", formats::Json{{"event", "ended"}, {"since_ns", last_ns}}.dump());
+    else
+        output.print("ended: no rank writes records any more; the last is of {} s ago{}\n", age_of(last_ns),
                      has_stopped ? "; to see the cause, run rankmesh explain " + arguments.folder : "");
     return has_stopped ? 1 : 0;
 }

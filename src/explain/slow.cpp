@@ -89,6 +89,9 @@ public:
         find_slow_ranks(report, true);
         find_slow_groups(report);
         std::ranges::stable_sort(report.findings, std::greater{}, &SlowFinding::seconds);
+        for (auto& finding : report.findings)
+            finding.details.push_back(cat("this takes about ", time_text(finding.seconds), " of the ",
+                                          time_text(report.span), " from the first call to the last"));
         return report;
     }
 
@@ -117,6 +120,8 @@ private:
             time.rank = rank;
             report.times.push_back(time);
         }
+        for (const auto& [rank, record] : evidence_.records())
+            if (!times.contains(rank)) report.unjudged.push_back(rank);
         for (const auto& [communicator, by_rank] : rows)
             report.last.push_back(row_of(*communicator, by_rank));
         std::ranges::stable_sort(report.last, std::greater{}, &LastRank::waited);

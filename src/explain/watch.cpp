@@ -41,8 +41,8 @@ std::int64_t last_time(const FlightRecord& record) {
 }
 
 /// Returns the first time after another in the records of these ranks.
-std::optional<std::int64_t> first_after(const std::vector<FlightRecord>& records, const std::vector<int>& ranks,
-                                        std::int64_t after) {
+std::optional<std::int64_t> first_after(const std::vector<FlightRecord>& records,
+                                        const std::vector<int>& ranks, std::int64_t after) {
     auto first = std::optional<std::int64_t>{};
     for (const auto& record : records) {
         if (std::ranges::find(ranks, record.rank) == ranks.end()) continue;
@@ -161,9 +161,9 @@ void Watch::end_stops(const std::vector<FlightRecord>& records, std::vector<Watc
             if (Evidence::says_wrong(record) && std::ranges::count(ranks, record.rank) > 0)
                 return true;  // it failed, which another event says
         // A recorder that notes no ends of calls has the next call of a rank that was waited for.
-        event.until_ns = first_after(records, ranks, event.since_ns)
-                             .value_or(first_after(records, event.finding.ranks, event.since_ns)
-                                           .value_or(event.since_ns));
+        event.until_ns =
+            first_after(records, ranks, event.since_ns)
+                .value_or(first_after(records, event.finding.ranks, event.since_ns).value_or(event.since_ns));
         events.push_back(std::move(event));
         return true;
     });

@@ -223,6 +223,8 @@ void Recorder::write(const std::string& reason, const std::string& error) noexce
     const auto lock = lock_soon(writing_);
     // What stands from an error is not asked for again: the communicators may be gone by now.
     if (!lock || (has_error_ && reason == "request")) return;
+    // Nor is what stands of communicators that have all ended.
+    if (has_calls_ && reason == "request" && rings().empty()) return;
     try {
         if (!has_error_) why_ = {.reason = reason, .error = error};
     } catch (...) {
@@ -240,6 +242,7 @@ void Recorder::write_locked() noexcept {
     if (process_ != getpid()) return;  // forked off: the file is the parent's
     try {
         const auto name = cat("rank-", owner_.rank, number_ > 1 ? cat(".", number_) : std::string{}, ".json");
+        has_calls_ = has_calls_ || !rings().empty();
         const auto wrong = replace_file(std::filesystem::path(folder_) / name, json(why_));
         if (!wrong.empty())
             std::fprintf(stderr, "rankmesh: the flight record of rank %d is not written: %s\n", owner_.rank,

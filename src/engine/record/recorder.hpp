@@ -127,6 +127,7 @@ private:
     std::mutex writing_;
     RecordReason why_;  // of the last file
     bool has_error_ = false;
+    bool has_calls_ = false;  // a file was written while the rank had communicators
     std::atomic<std::int64_t> asked_at_ = -1'000'000'000;
 };
 

@@ -119,8 +119,13 @@ std::vector<AnswerLine> lines_of(const std::vector<FlightRecord>& records, const
     if (report.findings.empty())
         lines.push_back({0, cat("nobody is slow: no rank and no group takes 3 % of ", time_text(report.span),
                                 " longer than the others")});
-    lines.push_back({0, "who comes last, in the groups that wait most:"});
-    for (const auto& row : std::span(report.last).first(std::min(report.last.size(), most)))
+    if (!report.unjudged.empty())
+        lines.push_back({6, cat("note: not judged: ranks ", ranks_to_string(report.unjudged),
+                                ", whose records have no call that ended on all its ranks")});
+    auto late = report.last;
+    std::erase_if(late, [&](const LastRank& row) { return row.waited < 0.03 * report.span; });
+    if (!late.empty()) lines.push_back({0, "who comes last, in the groups that wait most:"});
+    for (const auto& row : std::span(late).first(std::min(late.size(), most)))
         lines.push_back(
             {4, cat("  rank ", row.rank, " on ", row.communicator, " ", ranks_to_string(row.group), ": ",
                     row.last, " of ", row.calls, " calls, ", time_text(row.late),
@@ -142,6 +147,7 @@ std::string json_of(const std::vector<FlightRecord>& records, const SlowReport& 
     auto out = Json{{"records", records.size()},
                     {"slow", report.doubts.empty() ? Json(!report.findings.empty()) : Json()},
                     {"span", report.span},
+                    {"unjudged", report.unjudged},
                     {"clock_error", report.clock_error},
                     {"findings", Json::array()},
                     {"last", Json::array()},
