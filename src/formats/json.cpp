@@ -8,8 +8,6 @@
 
 #include <rankmesh/core/error.hpp>
 
-#include "formats/limits.hpp"
-
 namespace rankmesh::formats {
 
 namespace {
@@ -179,8 +177,8 @@ std::partial_ordering Json::operator<=>(std::int64_t number) const {
     return std::partial_ordering::unordered;
 }
 
-Json parse_json(std::string_view text, std::string_view source) {
-    auto limits = Limits(source);
+Json parse_json(std::string_view text, std::string_view source, int keys) {
+    auto limits = Limits(source, keys);
     try {
         auto value = Json::parse(text, &limits);
         if (value.is_object()) return value;

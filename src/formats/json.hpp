@@ -15,9 +15,9 @@
 #include <variant>
 #include <vector>
 
-namespace rankmesh::formats {
+#include "formats/limits.hpp"
 
-class Limits;
+namespace rankmesh::formats {
 
 /// A JSON value, whose objects keep the order in which their keys were set.
 ///
@@ -147,7 +147,7 @@ As Json::get() const {
 
 /// Reads a JSON object. Throws UsageError, which begins with `source`, for a syntax error (with its place), a
 /// repeated key, and exceeded Limits.
-Json parse_json(std::string_view text, std::string_view source);
+Json parse_json(std::string_view text, std::string_view source, int keys = most_keys);
 
 /// Returns the tables of a TOML text. Throws UsageError, which begins with `source`, for a syntax error (with
 /// its line) and exceeded Limits.

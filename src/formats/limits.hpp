@@ -17,12 +17,12 @@ inline constexpr int most_keys = 10'000;                         ///< of all tab
 /// Counts the keys and levels of one text while it is read. Throws UsageError if there are too many.
 class Limits {
 public:
-    explicit Limits(std::string_view source) : source_(source) {}
+    explicit Limits(std::string_view source, int keys = most_keys) : source_(source), most_(keys) {}
 
     const std::string& source() const { return source_; }
 
     void key() {
-        if (++keys_ > most_keys) refuse(detail::cat("have more than ", most_keys, " keys"));
+        if (++keys_ > most_) refuse(detail::cat("have more than ", most_, " keys"));
     }
     void enter() {
         if (++levels_ > most_levels) refuse(detail::cat("nest more than ", most_levels, " levels deep"));
@@ -37,6 +37,7 @@ public:
 
 private:
     std::string source_;
+    int most_;
     int keys_ = 0;
     int levels_ = 0;
 };

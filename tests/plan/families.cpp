@@ -126,7 +126,26 @@ TEST(Families, CountPublishedModels) {
                    "mamba_num_heads": 64, "mamba_head_dim": 64, "ssm_state_size": 128, "n_groups": 8,
                    "n_routed_experts": 128, "n_shared_experts": 1, "moe_intermediate_size": 1856,
                    "moe_shared_expert_intermediate_size": 3712, "num_experts_per_tok": 6, "tie_word_embeddings": false})",
-             31.6, 6 * 2 * 2 * 128}}) {
+             31.6, 6 * 2 * 2 * 128},
+         // Step 3.5 Flash: its list of layers goes on behind the last layer, and experts are listed in a
+         // text.
+         Case{
+             R"({"model_type": "step3p5", "vocab_size": 128896, "num_hidden_layers": 3, "num_attention_groups": 8,
+                   "moe_num_experts": 288, "moe_top_k": 8, "moe_layers_enum": "1,2", "sliding_window": 512,
+                   "layer_types": ["full_attention", "sliding_attention", "full_attention", "sliding_attention"],
+                   "num_nextn_predict_layers": 1, "attention_other_setting": {"num_attention_heads": 96}})",
+             10.65, 3 * 2 * 8 * 128},
+         // Step 3, and Kimi K3, whose experts work on half of the hidden state.
+         Case{
+             R"({"model_type": "step3_vl", "text_config": {"moe_layers_enum": "4,5", "num_hidden_layers": 6}})",
+             15.24, 6 * 2 * 256},
+         Case{
+             R"({"model_type": "kimi_linear", "hidden_size": 7168, "num_hidden_layers": 4, "num_experts": 896,
+                   "num_experts_per_token": 16, "num_shared_experts": 2, "moe_intermediate_size": 3072,
+                   "intermediate_size": 33792, "first_k_dense_replace": 1, "routed_expert_hidden_size": 3584,
+                   "mla_use_output_gate": true, "num_attention_heads": 96, "q_lora_rank": 1536, "linear_attn_config":
+                   {"full_attn_layers": [4], "head_dim": 128, "num_heads": 96, "use_full_rank_gate": true}})",
+             94.25, 512 + 64}}) {
         const auto model = read_model_text(config, "f");
         EXPECT_NEAR(static_cast<double>(parameters(model).total) / 1e9, billions, 0.01 * billions)
             << model.name;
@@ -157,20 +176,42 @@ TEST(Families, ReadEveryKeyOrNameIt) {
     const auto tied = read_model_text(
         R"({"model_type": "x", "tie_word_embeddings": true, "text_config": {"model_type": "llama"}})", "f");
     EXPECT_TRUE(tied.tied);
-    // Where no level says it, the default of the type outside does.
-    const auto ties = [](const std::string& said) {
-        return read_model_text(
-                   "{\"model_type\": \"mistral3\", \"text_config\": {\"model_type\": \"mistral\"" + said +
-                       "}}",
-                   "f")
-            .tied;
-    };
-    EXPECT_TRUE(ties(""));
-    EXPECT_FALSE(ties(", \"tie_word_embeddings\": false"));
     // null is not the default.
     EXPECT_EQ(read_model_text(R"({"model_type": "mistral", "sliding_window": null})", "f").kinds[0].window,
               0);
     EXPECT_EQ(read_model_text(R"({"model_type": "mistral"})", "f").kinds[0].window, 4096);
+}
+
+// As transformers 5.24 builds each of them: mostly what stands outside decides, or the default of the type
+// outside. Llama 4 asks the model inside, GLM-4V takes either.
+TEST(Families, TieTheHeadAsTheModelOutsideDoes) {
+    struct Row {
+        const char* outside;
+        const char* inside;
+        const char* tied;  // by the value outside (none, true, false), and then the value inside
+    };
+    for (const auto& [outside, inside, tied] :
+         {Row{"mistral3", "mistral", "111 111 000"}, Row{"gemma3", "gemma3_text", "111 111 000"},
+          Row{"qwen3_5", "qwen3_5_text", "000 111 000"}, Row{"llama4", "llama4_text", "010 010 010"},
+          Row{"glm4v", "glm4v_text", "010 111 010"}, Row{"own", "llama", "010 111 000"}}) {
+        auto found = std::string{};
+        for (const auto* out : {"", ", \"tie_word_embeddings\": true", ", \"tie_word_embeddings\": false"}) {
+            found += found.empty() ? "" : " ";
+            for (const auto* in :
+                 {"", ", \"tie_word_embeddings\": true", ", \"tie_word_embeddings\": false"}) {
+                const auto text = std::string("{\"model_type\": \"") + outside + "\"" + out +
+                                  ", \"text_config\": {\"model_type\": \"" + inside + "\"" + in + "}}";
+                found += read_model_text(text, "f").tied ? '1' : '0';
+            }
+        }
+        EXPECT_EQ(found, tied) << outside;
+    }
+    auto checkpoint = Checkpoint{};
+    static_cast<void>(read_model_text(
+        R"({"model_type": "mistral3", "text_config": {"model_type": "mistral"}})", "f", &checkpoint));
+    EXPECT_EQ(checkpoint.notes,
+              std::vector<std::string>{"embedding and head are one matrix, as transformers builds mistral3, "
+                                       "although text_config alone says otherwise"});
 }
 
 TEST(Families, RefuseSizesOfWhichNothingIsBuilt) {
@@ -196,6 +237,26 @@ TEST(Families, RefuseSizesOfWhichNothingIsBuilt) {
               "f: intermediate_size is 600000, which is too large; it must be at most 524288");
     EXPECT_EQ(refusal(R"({"model_type": "qwen3_moe", "mlp_only_layers": 2})"),
               "f: mlp_only_layers is 2; it must be a list");
+    EXPECT_EQ(refusal(R"({"model_type": "helium", "head_dim": 64})"),
+              "f: 'helium' takes num_attention_heads * head_dim = hidden_size, but 20 * 64 is not 2560; "
+              "transformers cannot run it either");
+}
+
+TEST(Families, GuessNoSizesOfAnUnknownType) {
+    const auto refusal = [](const std::string& config) {
+        return text_of([&] { static_cast<void>(read_model_text(config, "f")); });
+    };
+    const auto sizes = std::string(
+        R"("hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128,
+           "vocab_size": 100)");
+    EXPECT_EQ(refusal("{" + sizes + "}"), "");
+    EXPECT_EQ(refusal("{" + sizes + R"(, "moe_num_experts": 48})"),
+              "f: has no model_type, so plan cannot know what moe_num_experts means; add model_type");
+    EXPECT_TRUE(refusal(R"({"model_type": "own_vl", "text_config": {)" + sizes + "}}")
+                    .starts_with("f in text_config: plan does not know the model type 'own_vl'"));
+    EXPECT_TRUE(
+        refusal(R"({"model_type": "moss_transcribe_diarize", "text_config": {"model_type": "qwen3"}})")
+            .starts_with("f: plan does not know the model type 'moss_transcribe_diarize'"));
 }
 
 TEST(Families, RefuseListsThatDoNotFit) {

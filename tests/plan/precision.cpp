@@ -52,7 +52,29 @@ TEST(Precision, OfACheckpointIsWhatItsFileSays) {
          Case{R"({"quant_method": "compressed-tensors", "format": "pack-quantized",
                    "config_groups": {"group_0": {"weights": {"num_bits": 4, "type": "int", "group_size": 32}}},
                    "ignore": ["re:.*self_attn.*"]})",
-              "int4", true}}) {
+              "int4", true},
+         Case{
+             R"({"quant_method": "hqq", "quant_config": {"weight_quant_params": {"nbits": 4, "group_size": 64}}})",
+             "int4", false},
+         Case{
+             R"({"quant_method": "torchao", "quant_type": {"default": {"_type": "Float8WeightOnlyConfig"}}})",
+             "fp8", false},
+         Case{
+             R"({"quant_method": "quark", "global_quant_config": {"weight": {"dtype": "fp4", "group_size": 32},
+                   "input_tensors": {"dtype": "fp8_e4m3"}}, "exclude": ["lm_head"]})",
+             "mxfp4", false},
+         // Latent attention has several projections; without that of the queries, most of it is left out.
+         Case{R"({"quant_algo": "NVFP4", "exclude_modules": ["model.layers.0.self_attn.q_b_proj"]})", "nvfp4",
+              true},
+         // Of several types, that of the networks counts, wherever it stands.
+         Case{R"({"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION", "quantized_layers": {
+                   "model.layers.0.mlp.up_proj": {"quant_algo": "W4A16_NVFP4", "group_size": 16},
+                   "model.layers.0.self_attn.q_proj": {"quant_algo": "FP8"}, "lm_head": {"quant_algo": "FP8"}}})",
+              "nvfp4", true},
+         Case{R"({"quant_method": "compressed-tensors", "format": "mixed-precision", "config_groups": {
+                   "group_0": {"targets": ["re:.*mlp.*"], "weights": {"num_bits": 4, "type": "float", "group_size": 16}},
+                   "group_1": {"targets": ["re:.*self_attn.*"], "weights": {"num_bits": 8, "type": "float"}}}})",
+              "nvfp4", true}}) {
         const auto found = checkpoint_of(text);
         ASSERT_TRUE(found.weights) << text;
         EXPECT_EQ(to_string(*found.weights), weights) << text;
@@ -76,6 +98,15 @@ TEST(Precision, OfModelOptStandsBesideTheConfig) {
     static_cast<void>(read_model(folder.path() + "/config.json", &checkpoint));
     EXPECT_EQ(checkpoint.weights, Precision::fp8);
     EXPECT_TRUE(checkpoint.fp8_cache);
+    // It may list the type of each of 22,000 experts.
+    auto list = std::string{};
+    for (int i = 0; i < 22'000; ++i)
+        list += (i > 0 ? ", " : "") + ("\"mlp.experts." + std::to_string(i)) +
+                R"(.w1": {"quant_algo": "NVFP4", "group_size": 16})";
+    std::ofstream(folder.path() + "/hf_quant_config.json")
+        << R"({"quantization": {"quant_algo": "MIXED_PRECISION", "quantized_layers": {)" << list << "}}}";
+    static_cast<void>(read_model(folder.path() + "/config.json", &checkpoint));
+    EXPECT_EQ(checkpoint.weights, Precision::nvfp4);
 }
 
 TEST(Precision, OfADenseModelWithoutItsAttentionCountsItsNetworks) {

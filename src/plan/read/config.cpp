@@ -56,7 +56,9 @@ Layer kimi(const Family& f, Wide hidden, const Layer& attention) {
     return {.heads = static_cast<int>(heads),
             .state = heads * dim * dim + 3 * wide * (kernel - 1),
             .weights = hidden * (3 * wide + heads) + wide * hidden + 3 * wide * kernel +
-                       (f.has("wide-gates") ? 2 * hidden * wide : 2 * (hidden * dim + dim * wide))};
+                       (f.has("wide-gates") || f.is("linear_attn_config.use_full_rank_gate")
+                            ? 2 * hidden * wide
+                            : 2 * (hidden * dim + dim * wide))};
 }
 
 /// Mamba-1 (Gu and Dao, arXiv 2312.00752).
@@ -186,12 +188,12 @@ std::string experts(const Sizes& s) {
         return "";
     if (*count == Json(0)) f.needed("num_experts", "the experts of a layer");
     const auto by = [&](const auto& has) { return by_layer(s, [&](int i) { return has(i) ? '1' : '0'; }); };
+    if (f.find("moe_layers") != nullptr) return by([&](int i) { return f.lists("moe_layers", i); });
+    if (const auto* list = f.find("moe_layer_freq"); list != nullptr && !list->is_number())
+        return f.letters("moe_layer_freq", s.layers);
     const auto* first = "first_k_dense_replace";
     if (f.gives("mlp_layer_types") || (f.find("mlp_layer_types") != nullptr && !f.gives(first)))
         return f.letters("mlp_layer_types", s.layers);
-    if (const auto* list = f.find("moe_layer_freq"); list != nullptr && !list->is_number())
-        return f.letters("moe_layer_freq", s.layers);
-    if (f.find("moe_layers") != nullptr) return by([&](int i) { return f.lists("moe_layers", i); });
     if (const auto step = f.number("interleave_moe_layer_step", 0))
         return by([&](int i) { return *step > 0 && (i + 1) % *step == 0; });
     if (const auto period = f.number("expert_layer_period"))
@@ -231,6 +233,10 @@ Layer attention(const Sizes& s, int i, bool windowed) {
         if (!f.gives("per_layer_config")) layer.head_dim = f.at(i, "global_head_dim", layer.head_dim);
     }
     layer.kv_heads = kv;
+    if (f.has("square") && layer.heads * layer.head_dim != s.hidden)
+        f.fail(cat(in_quotes(f.type()), " takes num_attention_heads * head_dim = hidden_size, but ",
+                   layer.heads, " * ", layer.head_dim, " is not ", s.hidden,
+                   "; transformers cannot run it either"));
     layer.value_dim =
         f.at(i, windowed ? "swa_v_head_dim" : "v_head_dim", f.at(i, "v_head_dim", layer.head_dim));
     const auto* gating = f.find("gating");
@@ -250,6 +256,12 @@ Layer attention(const Sizes& s, int i, bool windowed) {
     } else if (!windowed && f.is("attention_k_eq_v")) {
         layer.more -= std::int64_t{s.hidden} * kv * layer.value_dim;
     }
+    const Wide hidden = s.hidden, queries = Wide{layer.heads} * layer.head_dim;
+    if (f.has("head-gate")) layer.more += hidden * layer.heads;
+    if (f.is("mla_use_output_gate")) layer.more += hidden * layer.heads * layer.value_dim;
+    // Step 3: the heads share a first projection of the queries.
+    if (const Wide rank = f.at(0, "share_q_dim", 0))
+        layer.more += rank * (hidden + queries) - hidden * queries;
     return layer;
 }
 
@@ -332,6 +344,7 @@ void extras(const Sizes& s, Model& model) {
     if (f.has("positions"))
         model.more += hidden * f.needed("max_position_embeddings", "the number of positions");
     if (f.has("head")) model.more += hidden * hidden;
+    model.more += hidden * f.at(0, "additional_vocab_size", 0);
     if (const auto heads = f.number("output_vocab_size"); heads && !model.tied)
         model.more += (*heads - model.vocabulary) * hidden;
     if (const auto width = f.number("embedding_size"); width && *width != hidden)
@@ -384,18 +397,32 @@ Model of_config(const Fields& given, Checkpoint& checkpoint) {
     if (const auto* quantized = given.find("quantization_config")) read_quantization(*quantized, checkpoint);
     const auto type = given.word("model_type");
     // A model with images or sound holds its language model in one of these; what stands beside it is not
-    // counted, except whether embedding and head are tied.
+    // counted, except whether embedding and head are tied. transformers mostly decides that outside.
+    const auto tied_by = Family::tied_by(type);
+    constexpr auto tie = "tie_word_embeddings";
     for (const auto* key : {"thinker_config", "text_config", "llm_config", "language_config"}) {
         const auto* inner = given.find(key);
-        if (inner == nullptr || !inner->is_object() || given.find("num_hidden_layers") != nullptr) continue;
+        if (inner == nullptr || !inner->is_object() || given.find("num_hidden_layers") != nullptr ||
+            tied_by == "refused")
+            continue;
         auto values = *inner;
-        if (!values.contains("model_type") && Family::is_known(type + "_text"))
-            values["model_type"] = type + "_text";
-        if (const auto* tied = given.find("tie_word_embeddings"))
-            values["tie_word_embeddings"] = *tied;
-        else if (!values.contains("tie_word_embeddings") && Family::ties(type))
-            values["tie_word_embeddings"] = true;
-        auto model = of_config(Fields(cat(given.source(), " in ", key), values), checkpoint);
+        if (!values.contains("model_type") && !type.empty())
+            values["model_type"] = Family::is_known(type + "_text") ? type + "_text" : type;
+        const auto source = cat(given.source(), " in ", key);
+        const auto text = Fields(source, values);
+        const auto* tied = given.find(tie);
+        const auto says = text.find(tie) != nullptr;
+        const auto own = says ? text.is(tie) : Family::ties(text.word("model_type"));
+        auto both = own;
+        if (tied == nullptr && (tied_by == "true" || tied_by == "false")) both = tied_by == "true";
+        if (tied != nullptr && tied_by != "inner" && (tied_by != "either" || given.is(tie)))
+            both = given.is(tie);
+        if (both != own && (says || tied == nullptr))
+            checkpoint.notes.push_back(cat("embedding and head are ", both ? "one matrix" : "two matrices",
+                                           ", as transformers builds ", type, ", although ", key,
+                                           " alone says otherwise"));
+        if (both != own) values[tie] = both;
+        auto model = of_config(Fields(source, values), checkpoint);
         auto beside = std::string{};
         for (const auto& [name, value] : given.values().items())
             if (name != key && name.ends_with("_config") && value.is_object() &&
@@ -406,8 +433,12 @@ Model of_config(const Fields& given, Checkpoint& checkpoint) {
     }
     const auto family = Family(given);
     auto model = read(family);
-    if (const auto unused = family.unused(); !unused.empty())
-        checkpoint.notes.push_back(cat("not used: ", detail::listed(unused)));
+    const auto unused = family.unused();
+    // Without a type, nobody knows what other keys say of sizes.
+    for (const auto& name : unused)
+        if (type.empty() && has_part(name, {"expert", "moe", "heads", "group", "_dim", "rank", "types"}))
+            given.fail(cat("has no model_type, so plan cannot know what ", name, " means; add model_type"));
+    if (!unused.empty()) checkpoint.notes.push_back(cat("not used: ", detail::listed(unused)));
     return model;
 }
 

@@ -15,7 +15,8 @@ namespace rankmesh::plan::of_read {
 namespace of_family {
 
 /// A line of the table. The line `*` lists keys without effect, `+` the letters of words in lists of layers,
-/// and `=` the names of one key in different families, in the order in which they count.
+/// `=` the names of one key in different families, in the order in which they count, and `~` by what models
+/// that hold a language model tie its head.
 struct Line {
     std::string_view tags;
     std::string_view keys;
@@ -56,13 +57,13 @@ Json value_of(std::string_view text) {
     return list;
 }
 
-/// Returns the letter of a word in a list of layers; 0: not known.
-char letter_of(std::string_view word) {
-    auto letter = '\0';
-    for_each_word(lines().at("+").keys, [&](std::string_view one) {
-        if (const auto [name, value] = name_and_value(one); name == word) letter = value.front();
+/// Returns the value of a word in a line of the table; "": it is not there.
+std::string_view value_in(std::string_view line, std::string_view word) {
+    auto found = std::string_view{};
+    for_each_word(lines().at(line).keys, [&](std::string_view one) {
+        if (const auto [name, value] = name_and_value(one); name == word) found = value;
     });
-    return letter;
+    return found;
 }
 
 }  // namespace of_family
@@ -119,15 +120,22 @@ bool Family::is_known(std::string_view type) {
 }
 
 bool Family::ties(std::string_view type) {
-    const auto line = of_family::lines().find(type);
-    return line != of_family::lines().end() && line->second.tags == "beyond tied";
+    return is_known(type) && of_family::value_in(type, "tie_word_embeddings") == "true";
 }
 
+std::string_view Family::tied_by(std::string_view type) { return of_family::value_in("~", type); }
+
 Family::Family(const Fields& given) : Fields(given.source(), Json::object()), given_(given.values()) {
-    for (const auto* outer : {"attn_config", "ffn_config", "linear_attn_config"})
+    for (const auto* outer : {"attn_config", "ffn_config", "linear_attn_config", "attention_other_setting"})
         if (given_.contains(outer) && given_[outer].is_object())
             for (const auto& [name, value] : given.values()[outer].items())
                 given_[cat(outer, '.', name)] = value;
+    // Step lists its layers in a text: `3,4,5`.
+    if (given_.contains("moe_layers_enum") && given_["moe_layers_enum"].is_string()) {
+        auto list = given_["moe_layers_enum"].text() + ";";
+        std::ranges::replace(list, ',', ';');
+        given_["moe_layers_enum"] = of_family::value_of(list);
+    }
     type_ = given.word("model_type");
     if (!is_known(type_))
         fail(cat("plan does not know the model type ", in_quotes(type_), "; ",
@@ -139,10 +147,8 @@ Family::Family(const Fields& given) : Fields(given.source(), Json::object()), gi
     for_each_word(of_family::lines().at(type_).keys, [&](std::string_view word) {
         const auto [name, value] = name_and_value(word);
         const auto here = given_.contains(name);
-        const auto counts_tokens = std::ranges::any_of(
-            std::array{"vocab", "position", "window", "chunk"},
-            [&](std::string_view part) { return name.find(part) != std::string_view::npos; });
-        if (here && !counts_tokens) check_large(name, given_[name]);
+        if (here && !has_part(name, {"vocab", "position", "window", "chunk"}))
+            check_large(name, given_[name]);
         values_[name] = here ? given_[name] : of_family::value_of(value);
         if (here) first_[name] = given_[name];
     });
@@ -201,14 +207,13 @@ std::string Family::letters(std::string_view name, int layers) const {
     };
     if (value->is_array()) {
         for (const auto& one : *value) {
-            auto letter = one.is_string() ? of_family::letter_of(one.text()) : '\0';
-            if (letter == 'L' && has("conv") != (one.text() == "conv")) letter = '\0';
+            auto letter = one.is_string() ? of_family::value_in("+", one.text()) : std::string_view{};
+            if (letter == "L" && has("conv") != (one.text() == "conv")) letter = {};
             if (one.is_number_integer())
-                all += one == Json(0) ? '0' : '1';
-            else if (letter == '\0')
+                letter = one == Json(0) ? "0" : "1";
+            else if (letter.empty())
                 unknown(one.is_string() ? one.text() : one.dump());
-            else
-                all += letter;
+            all += letter;
         }
         if (has("cycle"))
             for (std::size_t i = 0; !all.empty() && std::cmp_less(all.size(), layers); ++i) all += all[i];
@@ -228,6 +233,9 @@ std::string Family::letters(std::string_view name, int layers) const {
     } else {
         fail(cat(name, " is ", formats::excerpt(*value), "; it must be a list"));
     }
+    // Layers of multi-token prediction, which transformers leaves out, may stand behind the others.
+    if (std::cmp_equal(all.size(), layers + at(0, "num_nextn_predict_layers", 0)))
+        all.resize(static_cast<std::size_t>(layers));
     if (std::cmp_not_equal(all.size(), layers))
         fail(cat(name, " has ", all.size(), " entries for ", layers, " layers"));
     return all;

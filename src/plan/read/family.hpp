@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,6 +20,11 @@
 namespace rankmesh::plan::of_read {
 
 using formats::Json;
+
+/// Returns whether a text has one of some parts.
+inline bool has_part(std::string_view text, std::initializer_list<std::string_view> parts) {
+    return std::ranges::any_of(parts, [&](auto part) { return text.find(part) != std::string_view::npos; });
+}
 
 /// The fields of one text by name. Errors begin with the source and name the field.
 class Fields {
@@ -74,9 +80,11 @@ public:
     std::vector<std::string> unused() const;
 
     static bool is_known(std::string_view type);
-    /// Returns whether models of this type, which hold a language model, tie its embedding and head by
-    /// default.
+    /// Returns whether models of this type tie embedding and head by default.
     static bool ties(std::string_view type);
+    /// Returns by what a model that holds a language model ties its embedding and head: `true` or `false`,
+    /// unless the file says otherwise beside it; `inner` or `either`; "" for types that are not in the table.
+    static std::string_view tied_by(std::string_view type);
 
 private:
     void check_large(std::string_view name, const Json& value) const;

@@ -121,16 +121,12 @@ std::vector<int> kinds_of(const Fields& fields, std::string_view flag, int layer
 void name_unread(const Fields& fields, Checkpoint& checkpoint) {
     auto unread = std::vector<std::string>{};
     for (const auto& [name, value] : fields.values().items()) {
-        const auto has = [&](std::initializer_list<std::string_view> parts) {
-            return std::ranges::any_of(parts,
-                                       [&](auto part) { return name.find(part) != std::string::npos; });
-        };
         if (!fields.was_read(name) &&
-            has({"size", "dim", "heads", "layers", "experts", "pattern", "freq", "channels", "variant",
-                 "gate", "mtp"}) &&
-            !has({"parallel", "pipeline", "batch", "recompute", "router", "bucket", "checkpoint", "rotary",
-                  "eval", "log", "divisible", "dataset", "chunk", "loss", "aggregate", "buffer", "segment",
-                  "virtual"}))
+            has_part(name, {"size", "dim", "heads", "layers", "experts", "pattern", "freq", "channels",
+                            "variant", "gate", "mtp"}) &&
+            !has_part(name, {"parallel", "pipeline", "batch", "recompute", "router", "bucket", "checkpoint",
+                             "rotary", "eval", "log", "divisible", "dataset", "chunk", "loss", "aggregate",
+                             "buffer", "segment", "virtual"}))
             unread.push_back("--" + name);
     }
     if (!unread.empty()) checkpoint.notes.push_back(cat("not used: ", detail::listed(unread)));

@@ -16,6 +16,10 @@ namespace of_read {
 
 namespace of_read_model {
 
+// ModelOpt lists the type of each expert.
+constexpr auto most_bytes = 8 * formats::most_bytes;
+constexpr auto most_keys = 20 * formats::most_keys;
+
 /// Returns true for text that can only be a file name, even if the file does not exist.
 bool is_file(const std::string& text) {
     return text == "-" ||
@@ -54,8 +58,8 @@ std::string with_strings(std::string_view text) {
 std::optional<Precision> type_of(const std::string& words, int bits) {
     const auto has = [&](std::string_view part) { return words.find(part) != std::string::npos; };
     if (has("nvfp4") || (has("float") && bits == 4 && has("group_size 16"))) return Precision::nvfp4;
-    if (has("mxfp4") || (has("float") && bits == 4)) return Precision::mxfp4;
-    if (has("fp8") || (has("float") && bits == 8)) return Precision::fp8;
+    if (has("fp4") || (has("float") && bits == 4)) return Precision::mxfp4;
+    if (has("fp8") || has("float8") || (has("float") && bits == 8)) return Precision::fp8;
     if (bits == 4 || has("w4") || has("int4")) return Precision::int4;
     if (bits == 8 || has("w8") || has("int8")) return Precision::int8;
     return std::nullopt;
@@ -68,43 +72,66 @@ bool is_attention(std::string_view name) {
     if (at == std::string_view::npos || name.find("vis") != std::string_view::npos) return false;
     const auto rest = name.substr(at + 4);
     return rest.find_first_not_of("*.$") == std::string_view::npos || rest == ".q_proj" ||
-           rest == ".qkv_proj";
+           rest == ".q_b_proj" || rest == ".qkv_proj";
 }
+
+/// What a quantization_config says of the weights, with the objects inside it.
+struct Quantized {
+    std::string words = {};
+    int bits = 0;
+    bool attention = false;  ///< is in another type, or not quantized
+
+    void read(const Json& from) {
+        using Names = std::initializer_list<std::string_view>;
+        for (const auto& [key, value] : from.items()) {
+            const auto is = [&](Names names) { return std::ranges::find(names, key) != names.end(); };
+            auto word = std::string{};
+            if (value.is_string() &&
+                is({"quant_method", "quant_algo", "format", "type", "fmt", "dtype", "quant_type", "_type"}))
+                word = formats::lower(value.text());
+            else if (value.is_number_integer() && key == "group_size")
+                word = cat("group_size ", value.get<int>());
+            else if (value.is_number_integer() && is({"bits", "num_bits", "w_bit", "weight_bits", "nbits"}))
+                bits = value.get<int>();
+            else if (value == Json(true) && is({"load_in_4bit", "load_in_8bit"}))
+                bits = key == "load_in_4bit" ? 4 : 8;
+            else if (value.is_array() && is({"ignore", "modules_to_not_convert", "exclude_modules",
+                                             "ignored_layers", "exclude", "skip_modules"}))
+                for (const auto& one : value)
+                    attention = attention || (one.is_string() && is_attention(one.text()));
+            else if (value.is_object() && is({"quantized_layers", "config_groups"}))
+                for (const auto& [name, part] : value.items()) read_part(name, part);
+            else if (value.is_object() && is({"weights", "weight", "global_quant_config", "quant_config",
+                                              "weight_quant_params", "quant_type", "default"}))
+                read(value);
+            if (words.find(word) == std::string::npos) words += " " + word;
+        }
+    }
+
+private:
+    /// Reads modules of one type. Of several types, that of experts or feed-forward networks counts.
+    void read_part(std::string_view name, const Json& part) {
+        const auto targets = part.is_object() && part.contains("targets") ? part["targets"].dump() : "";
+        if (has_part(name, {"attn", "in_proj", "out_proj"}) || has_part(targets, {"attn"}))
+            attention = true;
+        else if (part.is_object() && name != "lm_head")
+            read(part);
+    }
+};
 
 }  // namespace of_read_model
 
 /// Reads how a checkpoint is quantized: quantization_config of transformers, compressed-tensors and ModelOpt.
 void read_quantization(const Json& values, Checkpoint& checkpoint) {
-    using of_read_model::is_attention;
-    using of_read_model::type_of;
     if (!values.is_object()) return checkpoint.notes.emplace_back("not used: quantization_config"), void();
     if (values.contains("quantization")) return read_quantization(values["quantization"], checkpoint);
-    auto words = std::string{};
-    auto bits = 0;
-    auto attention = false;
-    const auto read = [&](const Json& from) {
-        for (const auto* key : {"quant_method", "quant_algo", "format", "type", "fmt"})
-            if (from.contains(key) && from[key].is_string()) words += " " + formats::lower(from[key].text());
-        for (const auto* key : {"bits", "num_bits", "w_bit", "weight_bits"})
-            if (from.contains(key) && from[key].is_number_integer()) bits = from[key].get<int>();
-        if (from.contains("group_size") && from["group_size"].is_number_integer())
-            words += cat(" group_size ", from["group_size"].get<int>());
-        for (const auto& [key, number] : {std::pair{"load_in_4bit", 4}, {"load_in_8bit", 8}})
-            if (from.contains(key) && from[key] == Json(true)) bits = number;
-        for (const auto* key : {"ignore", "modules_to_not_convert", "exclude_modules", "ignored_layers"})
-            if (from.contains(key) && from[key].is_array())
-                for (const auto& one : from[key])
-                    attention = attention || (one.is_string() && is_attention(one.text()));
-    };
-    read(values);
-    if (values.contains("config_groups") && values["config_groups"].is_object())
-        for (const auto& [name, group] : values["config_groups"].items())
-            if (group.is_object() && group.contains("weights") && group["weights"].is_object())
-                read(group["weights"]);
-    checkpoint.weights = type_of(words, bits);
-    checkpoint.only_experts = checkpoint.weights.has_value() && attention;
+    auto said = of_read_model::Quantized{};
+    said.read(values);
+    checkpoint.weights = of_read_model::type_of(said.words, said.bits);
+    checkpoint.only_experts = checkpoint.weights.has_value() && said.attention;
     if (!checkpoint.weights)
-        checkpoint.notes.push_back(cat("not used: quantization_config", words.empty() ? "" : " of", words));
+        checkpoint.notes.push_back(
+            cat("not used: quantization_config", said.words.empty() ? "" : " of", said.words));
     for (const auto* key : {"kv_cache_quant_algo", "kv_cache_scheme"})
         if (values.contains(key))
             checkpoint.fp8_cache = checkpoint.fp8_cache ||
@@ -117,9 +144,9 @@ void read_quantization(const Json& values, Checkpoint& checkpoint) {
 
 Model read_model_text(const std::string& text, const std::string& source, Checkpoint* checkpoint) {
     using namespace of_read;
-    using of_read_model::with_strings;
-    if (text.size() > formats::most_bytes)
-        throw UsageError(cat(source, ": has more than ", formats::most_bytes, " bytes, the limit of a file"));
+    using namespace of_read_model;
+    if (text.size() > most_bytes)
+        throw UsageError(cat(source, ": has more than ", most_bytes, " bytes, the limit of a file"));
     if (const auto at = formats::find_no_text(text))
         throw UsageError(cat(source, ": is not UTF-8 text: byte ", *at + 1, " is ",
                              detail::escaped(std::string_view(text).substr(*at, 1))));
@@ -129,7 +156,7 @@ Model read_model_text(const std::string& text, const std::string& source, Checkp
     if (said.empty()) throw UsageError(cat(source, ": is empty"));
     auto left_out = Checkpoint{};
     auto& beside = checkpoint == nullptr ? left_out : *checkpoint;
-    auto values = said.front() == '{' ? formats::parse_json(with_strings(said), source) : Json();
+    auto values = said.front() == '{' ? formats::parse_json(with_strings(said), source, most_keys) : Json();
     // What `rankmesh.plan_model(...).save` writes.
     if (values.is_object() && values.contains("rankmesh") && values["rankmesh"].is_string())
         return read_model_text(values["rankmesh"].text(), source, checkpoint);
@@ -145,13 +172,14 @@ Model read_model(const std::string& text, Checkpoint* checkpoint) {
     using namespace of_read::of_read_model;
     if (is_file(text)) {
         const auto source = text == "-" ? std::string("standard input") : detail::excerpt(text, 400);
-        auto model = read_model_text(formats::content_of(text, source), source, checkpoint);
+        auto model = read_model_text(formats::content_of(text, source, most_bytes), source, checkpoint);
         // Beside a config.json of ModelOpt stands what it quantized.
         const auto beside = std::filesystem::path(text).parent_path() / "hf_quant_config.json";
         auto error = std::error_code{};
         if (checkpoint != nullptr && text.ends_with("config.json") && std::filesystem::exists(beside, error))
             of_read::read_quantization(
-                formats::parse_json(formats::content_of(beside.string(), beside.string()), beside.string()),
+                formats::parse_json(formats::content_of(beside.string(), beside.string(), most_bytes),
+                                    beside.string(), most_keys),
                 *checkpoint);
         return model;
     }
