@@ -35,14 +35,14 @@ struct Times {
     }
 };
 
-/// Returns `m * t_max + (sum - t_max) / vpp` for `m` micro-batches, minus possible rounding errors.
-double pipeline(double slowest, double all, int vpp, double micro_batches) {
-    return (micro_batches * slowest + (all - slowest) / vpp) * (1 - 1e-9);
-}
-
 double factor(const Job& job) {
     const auto nodes = static_cast<double>(job.devices) / job.machine.node;
     return job.stack.scale * (1 + Constants{}.stragglers * std::log2(std::max(1.0, nodes)));
+}
+
+/// Returns `m * t_max + (sum - t_max) / vpp` for `m` micro-batches, minus possible rounding errors.
+double pipeline(const Job& job, double slowest, double all, int vpp, std::int64_t micro_batches) {
+    return factor(job) * (static_cast<double>(micro_batches) * slowest + (all - slowest) / vpp) * (1 - 1e-9);
 }
 
 }  // namespace of_bounds
@@ -90,8 +90,7 @@ double lower_bound(const Pieces& pieces, const Job& job, int pp, int vpp, std::i
     const auto times = of_bounds::Times(pieces, job.model, some_layers);
     const auto most_layers = (job.model.layers() + pp - 1) / pp;
     const auto slowest = std::max(times.all / pp, most_layers * times.layer);
-    return of_bounds::factor(job) *
-           of_bounds::pipeline(slowest, times.all, vpp, static_cast<double>(micro_batches));
+    return of_bounds::pipeline(job, slowest, times.all, vpp, micro_batches);
 }
 
 double split_bound(const Pieces& pieces, const Job& job, const Layout& layout, std::int64_t micro_batches,
@@ -104,8 +103,7 @@ double split_bound(const Pieces& pieces, const Job& job, const Layout& layout, s
     auto slowest =
         std::max({times.all / pp, times.first + first * times.layer, times.last + last * times.layer});
     if (pp > 2) slowest = std::max(slowest, (layers - first - last + pp - 3) / (pp - 2) * times.layer);
-    return of_bounds::factor(job) *
-           of_bounds::pipeline(slowest, times.all, layout.vpp, static_cast<double>(micro_batches));
+    return of_bounds::pipeline(job, slowest, times.all, layout.vpp, micro_batches);
 }
 
 Splits splits(const Pieces& pieces, const Job& job, int pp, std::int64_t micro_batches, bool some_layers,

@@ -17,8 +17,8 @@ namespace rankmesh::plan {
 bool legal_vpp(const Model& model, int pp, int vpp, std::int64_t micro_batches);
 bool legal_schedule(Schedule schedule, int pp, std::int64_t micro_batches);
 
-/// Throws UsageError, which begins with `the layout has tp=`, if the model cannot use it.
-void check_tp(const Model& model, int tp);
+/// Throws UsageError, which begins with `the layout has tp=`, `pp=` or `ep=`, if the model cannot use it.
+void check_axes(const Model& model, int tp, int pp, int ep);
 /// Throws UsageError for settings of `Options::base` that no sizes make legal.
 void check_settings(const Layout& layout, const Model& model);
 

@@ -43,6 +43,17 @@ std::string fault_of(const Call& call) {
     }
 }
 
+/// Returns the names of things.
+template <class Things>
+std::vector<std::string_view> names_of(const Things& things) {
+    auto names = std::vector<std::string_view>{};
+    for (const auto& one : things) names.emplace_back(one.name);
+    return names;
+}
+inline std::string listed(const std::vector<std::string_view>& names) {
+    return detail::listed({names.begin(), names.end()});
+}
+
 /// Splits `tp=8`.
 inline std::pair<std::string_view, std::string_view> name_and_value(std::string_view word) {
     const auto equals = std::min(word.find('='), word.size());

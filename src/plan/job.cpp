@@ -174,10 +174,9 @@ const Device& device(std::string_view name) {
     if (similar.size() == 1) return *std::ranges::find(all, similar.front(), &Device::name);
     if (!similar.empty())
         throw UsageError(cat(in_quotes(name), " is one of ", detail::listed(similar), "; name one"));
-    auto names = std::vector<std::string_view>{};
-    for (const auto& one : all) names.push_back(one.name);
-    throw UsageError(cat("unknown device ", in_quotes(name), did_you_mean(name, names), "; devices are ",
-                         detail::listed({names.begin(), names.end()})));
+    const auto names = names_of(all);
+    throw UsageError(
+        cat("unknown device ", in_quotes(name), did_you_mean(name, names), "; devices are ", listed(names)));
 }
 
 namespace of_job {

@@ -54,14 +54,7 @@ template <class... Parts>
 
 void check_experts(const Layout& layout, const Model& model) {
     const auto ranks = std::int64_t{layout.tp} * layout.cp * layout.dp;
-    if (layout.ep > 1) {
-        const auto experts = model.experts();
-        if (experts == 0) refuse("has ep=", layout.ep, ", but the model has no experts");
-        if (experts % layout.ep != 0)
-            refuse("has ep=", layout.ep, ", which does not divide the ", experts, " experts of the model");
-        if (ranks % layout.ep != 0)
-            refuse("has ep=", layout.ep, ", which does not divide its tp*cp*dp=", ranks);
-    }
+    if (ranks % layout.ep != 0) refuse("has ep=", layout.ep, ", which does not divide its tp*cp*dp=", ranks);
     if (layout.overlap_experts && layout.ep == 1) refuse("has overlap=ep, but ep=1 sends nothing to hide");
     if (layout.dispatch_once && layout.ep == 1) refuse("has dispatch=once, but ep=1 sends nothing");
     check_settings(layout, model);
@@ -142,8 +135,7 @@ const Setting<Layout>& read_option(std::string_view text, bool ranges, Layout& l
     const auto name = name_and_value(text).first;
     if (std::ranges::find(names, name) == names.end())
         throw UsageError(cat(in_quotes(text), " is not a setting with its value, such as tp=8",
-                             did_you_mean(name, names), "; settings are ",
-                             detail::listed({names.begin(), names.end()})));
+                             did_you_mean(name, names), "; settings are ", listed(names)));
     return read_word(text, layout);
 }
 
@@ -166,7 +158,7 @@ void check_settings(const Layout& layout, const Model& model) {
                    " columns of an expert");
 }
 
-void check_tp(const Model& model, int tp) {
+void check_axes(const Model& model, int tp, int pp, int ep) {
     using of_layout::refuse;
     for (const auto& kind : model.kinds) {
         if (kind.heads % tp != 0)
@@ -175,6 +167,11 @@ void check_tp(const Model& model, int tp) {
             refuse("has tp=", tp, ", which neither divides the ", kind.kv_heads,
                    " kv heads of the model nor is a multiple of that number");
     }
+    if (pp > model.layers()) refuse("has pp=", pp, " stages for ", counted(model.layers(), "layer"));
+    const auto experts = model.experts();
+    if (ep > 1 && experts == 0) refuse("has ep=", ep, ", but the model has no experts");
+    if (ep > 1 && experts % ep != 0)
+        refuse("has ep=", ep, ", which does not divide the ", experts, " experts of the model");
 }
 
 Mesh mesh(const Layout& layout) {
@@ -195,7 +192,7 @@ void check(const Layout& layout, const Model& model, std::int64_t batch, std::in
     const auto replicas = std::int64_t{layout.dp} * layout.cp;
     if (layout.zero_group > 0 && replicas % layout.zero_group != 0)
         refuse("shards inside ", layout.zero_group, " ranks, which do not divide its dp*cp=", replicas);
-    check_tp(model, layout.tp);
+    check_axes(model, layout.tp, layout.pp, layout.ep);
     const auto layers = model.layers();
     const auto parts =
         std::int64_t{layout.cp} * (layout.cp > 1 ? 2 : 1) * (layout.sequence_parallel ? layout.tp : 1);
@@ -225,7 +222,6 @@ void check(const Layout& layout, const Model& model, std::int64_t batch, std::in
                    " micro-batches; there are ", batch / share);
     }
     auto sum = std::int64_t{layout.first_layers} + layout.last_layers;
-    if (layout.pp > layers) refuse("has pp=", layout.pp, " stages for ", counted(layers, "layer"));
     const auto others = layout.pp - (layout.first_layers > 0 ? 1 : 0) - (layout.last_layers > 0 ? 1 : 0);
     if (layout.pp > 1 && (others == 0 ? sum != layers : layers - sum < others))
         refuse("has ", sum, " layers on its first and last stages, which leaves ", layers - sum,

@@ -81,11 +81,10 @@ std::string_view plain(std::string_view name) {
 const Size& size_of(std::string_view word, std::string_view source) {
     const auto found = std::ranges::find(sizes, plain(word.substr(0, word.find('='))), &Size::name);
     if (found != sizes.end()) return *found;
-    auto names = std::vector<std::string_view>{"name"};
-    for (const auto& one : sizes) names.push_back(one.name);
+    auto names = names_of(sizes);
+    names.insert(names.begin(), "name");
     throw UsageError(cat(source, ": ", in_quotes(word), " is not a size of a model; sizes are ",
-                         detail::listed({names.begin(), names.end()}),
-                         did_you_mean(word.substr(0, word.find('=')), names)));
+                         listed(names), did_you_mean(word.substr(0, word.find('=')), names)));
 }
 
 /// Returns the number of a word; 1 for a size that is true or false without one.

@@ -319,13 +319,11 @@ void check(const ServeLayout& layout, const Model& model) {
     const auto stage = std::int64_t{layout.tp} * layout.dp;
     if (const auto most = settings_of(layout).most_ranks; ranks_of(layout) > most)
         refuse("takes more than ", most, " devices");
-    check_tp(model, layout.tp);
+    check_axes(model, layout.tp, layout.pp, layout.ep);
     for (const auto& kind : model.kinds)
         for (const auto& [name, width] : {std::pair{"ffn", kind.ffn}, {"shared_ffn", kind.shared_ffn}})
             if (width % layout.tp != 0)
                 refuse("has tp=", layout.tp, ", which does not divide ", name, "=", width, " of the model");
-    if (layout.pp > model.layers())
-        refuse("has pp=", layout.pp, " stages for ", counted(model.layers(), "layer"));
     if (layout.tp % layout.dcp != 0)
         refuse("has dcp=", layout.dcp, ", which does not divide its tp=", layout.tp);
     for (const auto& kind : model.kinds) {
@@ -341,12 +339,8 @@ void check(const ServeLayout& layout, const Model& model) {
         if (kind.window > 0)
             refuse("has dcp=", layout.dcp, ", but vLLM does not divide the cache of layers with a window");
     }
-    const auto experts = model.experts();
-    if (layout.ep > 1 && experts == 0) refuse("has ep=", layout.ep, ", but the model has no experts");
     if (layout.ep > 1 && layout.ep != stage)
         refuse("has ep=", layout.ep, "; it takes 1, or tp*dp=", stage, " for whole experts");
-    if (layout.ep > 1 && experts % layout.ep != 0)
-        refuse("has ep=", layout.ep, ", which does not divide the ", experts, " experts of the model");
     for (const auto& kind : model.kinds)
         if (layout.ep == 1 && kind.experts > 0 && kind.expert_ffn % stage != 0)
             refuse("has ep=1, which cuts the ", kind.expert_ffn, " columns of an expert into tp*dp=", stage,

@@ -135,8 +135,7 @@ const Setting<Of>& read_word(std::string_view word, Of& layout) {
         for (const auto& one : settings.all)
             if (!one.word.empty()) names.push_back(one.word);
         throw UsageError(cat(in_quotes(word), " is not part of a ", settings.kind, " such as ",
-                             settings.example, "; parts are ", detail::listed({names.begin(), names.end()}),
-                             did_you_mean(name, names)));
+                             settings.example, "; parts are ", listed(names), did_you_mean(name, names)));
     }
     if (!found->read(value, layout))
         throw UsageError(cat("the layout's ", name, " is ", in_quotes(value), "; it must be ",

@@ -198,7 +198,7 @@ TEST(ReadModel, RefusesWithFileFieldAndValue) {
         {"--num-layers 32 --hidden-size 64 --num-attention-heads 4",
          "MODEL: has no --vocab-size, because Megatron takes it from the tokenizer; add --vocab-size N"},
         {"--num-layers $N --hidden-size 64 --num-attention-heads 4",
-         "MODEL: num-layers is '$N'; it must be a whole number from 1 to 2147483647"},
+         "MODEL: --num-layers is '$N'; it must be a whole number from 1 to 2147483647"},
         {"nowhere/config.json", "nowhere/config.json cannot be read: No such file or directory"}};
     for (const auto& [text, error] : cases) EXPECT_EQ(error_of(text), error) << text;
     const auto unknown = error_of("llama3.1-8");

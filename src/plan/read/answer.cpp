@@ -9,7 +9,7 @@
 #include <rankmesh/plan/read.hpp>
 
 #include "formats/file.hpp"
-#include "plan/csv.hpp"
+#include "plan/read/family.hpp"
 
 namespace rankmesh::plan {
 
@@ -25,25 +25,22 @@ std::string file(const std::string& path) {
 
 /// Returns the constants of a framework, which may have another name in convert.
 Stack stack_of(std::string_view framework) {
-    if (framework == "megatron") return stack("Megatron-Core");
-    if (framework == "megatron2022") return stack("Megatron-LM");
-    if (framework == "olmo") return stack("OLMo-core");
-    return stack(framework);
+    const auto other = of_read::value_in("stacks", framework);
+    return stack(other.empty() ? framework : other);
 }
 
 Device device_of(const Question& question, const Cluster& cluster) {
     auto own = std::vector<Device>{};
     if (!question.devices_file.empty())
         own = read_devices(file(question.devices_file), detail::excerpt(question.devices_file, 400));
-    auto names = std::vector<std::string>{};
-    for (const auto& one : own) names.push_back(one.name);
-    for (const auto& one : devices()) names.push_back(one.name);
+    auto names = names_of(own);
+    for (const auto name : names_of(devices())) names.push_back(name);
     if (question.device.empty())
-        throw UsageError(cat(
-            "the type of the devices of ", to_string(cluster),
-            " is missing, so their memory and speed are unknown; add ",
-            detail::in_python("device=NAME", "--device NAME"), ", one of ", detail::listed(names), ", or ",
-            detail::in_python("devices_file=FILE", "--devices-file FILE"), " with other devices"));
+        throw UsageError(cat("the type of the devices of ", to_string(cluster),
+                             " is missing, so their memory and speed are unknown; add ",
+                             detail::in_python("device=NAME", "--device NAME"), ", one of ", listed(names),
+                             ", or ", detail::in_python("devices_file=FILE", "--devices-file FILE"),
+                             " with other devices"));
     for (const auto& one : own)
         if (is_named(one, question.device)) return one;
     return device(question.device);
@@ -112,22 +109,23 @@ void say_copies(Answer& answer, int tp, int dcp, std::string_view tokens) {
                                      tokens, ", because tp=", tp, " exceeds their number"));
 }
 
+/// Reads the value of an option; `wide`: bf16 or fp8 only.
+std::optional<Precision> type_of(const std::string& text, std::string_view option, bool wide = true) {
+    if (text.empty()) return std::nullopt;
+    const auto found = precision_of(text);
+    if (!found || (wide && *found > Precision::fp8))
+        throw UsageError(cat(detail::in_python(option, cat("--", option)), " must be ",
+                             wide ? "bf16 or fp8" : "bf16, fp8, int8, nvfp4, mxfp4 or int4", ", not ",
+                             in_quotes(text)));
+    return found;
+}
+
 void set_precisions(Answer& answer, const Question& question, const Checkpoint& checkpoint) {
     auto& job = answer.job;
     auto& assumed = answer.assumed;
     const auto& device = job.machine.device;
-    const auto read = [&](const std::string& text, std::string_view option,
-                          bool products) -> std::optional<Precision> {
-        if (text.empty()) return std::nullopt;
-        const auto found = precision_of(text);
-        if (!found || (products && *found > Precision::fp8))
-            throw UsageError(cat(detail::in_python(option, cat("--", option)), " must be ",
-                                 products ? "bf16 or fp8" : "bf16, fp8, int8, nvfp4, mxfp4 or int4", ", not ",
-                                 in_quotes(text)));
-        return found;
-    };
-    const auto all = read(question.precision, "precision", true);
-    job.weights = read(question.weights, "weights", false);
+    const auto all = type_of(question.precision, "precision");
+    job.weights = type_of(question.weights, "weights", false);
     if (!question.serve && job.weights)
         throw UsageError(cat(detail::in_python("weights", "--weights"), " belongs to ",
                              detail::in_python("serve=True", "--serve"), "; training holds weights as ",
@@ -144,7 +142,7 @@ void set_precisions(Answer& answer, const Question& question, const Checkpoint& 
             "not used: quantization_config, because training does not start from quantized weights");
     }
     const auto weights = job.weights.value_or(all.value_or(Precision::bf16));
-    const auto given = read(question.compute, "compute", true);
+    const auto given = type_of(question.compute, "compute");
     const auto narrow = weights == Precision::fp8 && device.fp8_rate > 0 ? Precision::fp8 : Precision::bf16;
     job.precision = given ? *given : all ? *all : narrow;
     if (job.precision == Precision::fp8 && device.fp8_rate <= 0)
@@ -234,10 +232,7 @@ void answer_serving(const Question& question, bool checkpoint_cache, Answer& ans
         answer.assumed.push_back(cat("all matrices but embedding, head and routers in ", to_string(weights)));
     auto fix = question.fix;
     auto layout = question.explain.value_or("");
-    if (!question.kv.empty() && question.kv != "bf16" && question.kv != "fp8")
-        throw UsageError(
-            cat(detail::in_python("kv", "--kv"), " must be bf16 or fp8, not ", in_quotes(question.kv)));
-    const auto cache = !question.kv.empty() ? question.kv : checkpoint_cache ? "fp8" : "";
+    const auto cache = type_of(question.kv, "kv") ? question.kv : checkpoint_cache ? "fp8" : "";
     const auto names_cache = [](const std::string& text) { return text.find("cache=") != std::string::npos; };
     if (!cache.empty() && !names_cache(layout) && std::ranges::none_of(fix, names_cache)) {
         fix.push_back("cache=" + cache);
@@ -346,17 +341,11 @@ Answer answer(const Question& question) {
                                      " from its data sheet and single matrix products, because no "
                                      "training step on it is published"));
     say_links(*question.on, job.machine, answer.assumed);
-    if (!question.as.empty()) {
-        const auto all = known_frameworks();
-        if (std::ranges::find(all, question.as, &FrameworkInfo::name) == all.end()) {
-            auto names = std::vector<std::string_view>{};
-            for (const auto& one : all) names.push_back(one.name);
-            throw UsageError(cat("no framework is named ", in_quotes(question.as), "; ",
-                                 detail::in_python("as_", "--as"), " takes one of ",
-                                 detail::listed({names.begin(), names.end()}),
-                                 did_you_mean(question.as, names)));
-        }
-    }
+    const auto names = names_of(known_frameworks());
+    if (!question.as.empty() && std::ranges::find(names, question.as) == names.end())
+        throw UsageError(cat("no framework is named ", in_quotes(question.as), "; ",
+                             detail::in_python("as_", "--as"), " takes one of ", listed(names),
+                             did_you_mean(question.as, names)));
     if (question.serve)
         answer_serving(question, checkpoint.fp8_cache, answer);
     else

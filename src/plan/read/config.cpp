@@ -26,13 +26,6 @@ Layer mamba2(Wide hidden, Wide inner, int heads, Wide n, Wide groups, Wide kerne
                 hidden * (inner + wide + heads) + wide * (kernel + 1) + 3 * heads + inner + inner * hidden};
 }
 
-void replace_attention(Layer& layer, const Layer& by) {
-    layer.heads = by.heads, layer.state = by.state, layer.weights = by.weights;
-    layer.kv_heads = layer.head_dim = layer.value_dim = layer.window = 0;
-    layer.kv_rank = layer.q_rank = layer.rope_dim = 0;
-    layer.gate = false;
-}
-
 namespace of_config_file {
 
 /// Gated delta rule (Yang et al., arXiv 2412.06464): projections of queries, keys, values and the output
@@ -308,11 +301,7 @@ Layer layer_at(const Sizes& s, int i) {
     const auto mixer = s.mixers[static_cast<std::size_t>(i)];
     auto layer = Layer{};
     if (mixer == 'F' || mixer == 'S') layer = attention(s, i, mixer == 'S');
-    if (mixer == 'L') {
-        if (s.heads > 0) layer = attention(s, i, false);
-        layer.more = 0;
-        replace_attention(layer, state_of(f, s.hidden, layer));
-    }
+    if (mixer == 'L') layer = state_of(f, s.hidden, s.heads > 0 ? attention(s, i, false) : layer);
     if (f.has("parallel-state")) {
         const auto state = state_of(f, s.hidden, layer);
         layer.state = state.state, layer.weights = state.weights;
@@ -398,30 +387,28 @@ Model of_config(const Fields& given, Checkpoint& checkpoint) {
     const auto type = given.word("model_type");
     // A model with images or sound holds its language model in one of these; what stands beside it is not
     // counted, except whether embedding and head are tied. transformers mostly decides that outside.
-    const auto tied_by = Family::tied_by(type);
+    const auto by = value_in("~", type);
     constexpr auto tie = "tie_word_embeddings";
     for (const auto* key : {"thinker_config", "text_config", "llm_config", "language_config"}) {
         const auto* inner = given.find(key);
         if (inner == nullptr || !inner->is_object() || given.find("num_hidden_layers") != nullptr ||
-            tied_by == "refused")
+            by == "refused")
             continue;
         auto values = *inner;
         if (!values.contains("model_type") && !type.empty())
             values["model_type"] = Family::is_known(type + "_text") ? type + "_text" : type;
         const auto source = cat(given.source(), " in ", key);
         const auto text = Fields(source, values);
-        const auto* tied = given.find(tie);
-        const auto says = text.find(tie) != nullptr;
-        const auto own = says ? text.is(tie) : Family::ties(text.word("model_type"));
-        auto both = own;
-        if (tied == nullptr && (tied_by == "true" || tied_by == "false")) both = tied_by == "true";
-        if (tied != nullptr && tied_by != "inner" && (tied_by != "either" || given.is(tie)))
-            both = given.is(tie);
-        if (both != own && (says || tied == nullptr))
+        const auto inside = text.word("model_type");
+        const auto says = text.find(tie) != nullptr, said = given.find(tie) != nullptr;
+        const auto own = says ? text.is(tie) : Family::is_known(inside) && value_in(inside, tie) == "true";
+        auto both = said ? given.is(tie) : by == "true" || (by != "false" && own);
+        if (by == "inner" || (by == "either" && own)) both = own;
+        if (both != own && (says || !said))
             checkpoint.notes.push_back(cat("embedding and head are ", both ? "one matrix" : "two matrices",
                                            ", as transformers builds ", type, ", although ", key,
                                            " alone says otherwise"));
-        if (both != own) values[tie] = both;
+        values[tie] = both;
         auto model = of_config(Fields(source, values), checkpoint);
         auto beside = std::string{};
         for (const auto& [name, value] : given.values().items())

@@ -15,8 +15,7 @@ namespace rankmesh::plan::of_read {
 namespace of_family {
 
 /// A line of the table. The line `*` lists keys without effect, `+` the letters of words in lists of layers,
-/// `=` the names of one key in different families, in the order in which they count, and `~` by what models
-/// that hold a language model tie its head.
+/// and `=` the names of one key in different families, in the order in which they count.
 struct Line {
     std::string_view tags;
     std::string_view keys;
@@ -46,6 +45,8 @@ std::vector<std::string_view> names_of(std::string_view name) {
     return known == all.end() ? std::vector{name} : known->second;
 }
 
+}  // namespace of_family
+
 Json value_of(std::string_view text) {
     if (text.empty()) return nullptr;
     if (text == "true" || text == "false") return text == "true";
@@ -57,16 +58,21 @@ Json value_of(std::string_view text) {
     return list;
 }
 
-/// Returns the value of a word in a line of the table; "": it is not there.
-std::string_view value_in(std::string_view line, std::string_view word) {
+std::string_view kind_of_part(std::string_view line, std::string_view text) {
     auto found = std::string_view{};
-    for_each_word(lines().at(line).keys, [&](std::string_view one) {
-        if (const auto [name, value] = name_and_value(one); name == word) found = value;
+    for_each_word(of_family::lines().at(line).keys, [&](std::string_view one) {
+        if (const auto [part, kind] = name_and_value(one); has_part(text, {part})) found = kind;
     });
     return found;
 }
 
-}  // namespace of_family
+std::string_view value_in(std::string_view line, std::string_view word) {
+    auto found = std::string_view{};
+    for_each_word(of_family::lines().at(line).keys, [&](std::string_view one) {
+        if (const auto [name, value] = name_and_value(one); name == word) found = value;
+    });
+    return found;
+}
 
 /// Returns the name of this field in the text; empty if it is absent or null.
 std::string_view Fields::name_in(std::string_view name) const {
@@ -119,23 +125,11 @@ bool Family::is_known(std::string_view type) {
     return line != of_family::lines().end() && !line->second.tags.starts_with("beyond");
 }
 
-bool Family::ties(std::string_view type) {
-    return is_known(type) && of_family::value_in(type, "tie_word_embeddings") == "true";
-}
-
-std::string_view Family::tied_by(std::string_view type) { return of_family::value_in("~", type); }
-
 Family::Family(const Fields& given) : Fields(given.source(), Json::object()), given_(given.values()) {
     for (const auto* outer : {"attn_config", "ffn_config", "linear_attn_config", "attention_other_setting"})
         if (given_.contains(outer) && given_[outer].is_object())
             for (const auto& [name, value] : given.values()[outer].items())
                 given_[cat(outer, '.', name)] = value;
-    // Step lists its layers in a text: `3,4,5`.
-    if (given_.contains("moe_layers_enum") && given_["moe_layers_enum"].is_string()) {
-        auto list = given_["moe_layers_enum"].text() + ";";
-        std::ranges::replace(list, ',', ';');
-        given_["moe_layers_enum"] = of_family::value_of(list);
-    }
     type_ = given.word("model_type");
     if (!is_known(type_))
         fail(cat("plan does not know the model type ", in_quotes(type_), "; ",
@@ -149,7 +143,7 @@ Family::Family(const Fields& given) : Fields(given.source(), Json::object()), gi
         const auto here = given_.contains(name);
         if (here && !has_part(name, {"vocab", "position", "window", "chunk"}))
             check_large(name, given_[name]);
-        values_[name] = here ? given_[name] : of_family::value_of(value);
+        values_[name] = here ? given_[name] : value_of(value);
         if (here) first_[name] = given_[name];
     });
 }
@@ -186,14 +180,18 @@ int Family::at(int i, std::string_view name, int otherwise) const {
     if (value == nullptr || !value->is_array()) return number(name, 0).value_or(otherwise);
     if (std::cmp_less_equal(value->size(), i))
         fail(cat(name, " has ", value->size(), " numbers, fewer than layers"));
-    auto one = Json::object();
-    one.add("number", *(value->begin() + i));
-    return Fields(cat(source(), " in ", name), one).number("number", 0).value_or(otherwise);
+    const auto one = Fields(cat(source(), " in ", name), Json{{"number", *(value->begin() + i)}});
+    return one.number("number", 0).value_or(otherwise);
 }
 
 bool Family::lists(std::string_view name, int number) const {
     const auto* value = find(name);
     if (value == nullptr) return false;
+    if (value->is_string()) {  // Step: `3,4,5`
+        auto found = false;
+        for_each_word(value->text(), [&](auto word) { found = found || word == std::to_string(number); });
+        return found;
+    }
     if (!value->is_array()) fail(cat(name, " is ", formats::excerpt(*value), "; it must be a list"));
     return std::ranges::find(*value, Json(number)) != value->end();
 }
@@ -207,7 +205,7 @@ std::string Family::letters(std::string_view name, int layers) const {
     };
     if (value->is_array()) {
         for (const auto& one : *value) {
-            auto letter = one.is_string() ? of_family::value_in("+", one.text()) : std::string_view{};
+            auto letter = one.is_string() ? value_in("+", one.text()) : std::string_view{};
             if (letter == "L" && has("conv") != (one.text() == "conv")) letter = {};
             if (one.is_number_integer())
                 letter = one == Json(0) ? "0" : "1";
@@ -247,7 +245,7 @@ std::vector<std::string> Family::unused() const {
     for_each_word(of_family::lines().at("*").keys, [&](std::string_view word) {
         // A key with a value is without effect if it has this value.
         const auto [name, value] = name_and_value(word);
-        if (value.empty() || (given_.contains(name) && given_[name] == of_family::value_of(value)))
+        if (value.empty() || (given_.contains(name) && given_[name] == value_of(value)))
             ignored.push_back(name);
     });
     for (const auto& [name, value] : given_.items())

@@ -26,6 +26,15 @@ inline bool has_part(std::string_view text, std::initializer_list<std::string_vi
     return std::ranges::any_of(parts, [&](auto part) { return text.find(part) != std::string_view::npos; });
 }
 
+/// Returns the value of a word in a line of the table; "": it is not there. The line `~` says by what a model
+/// that holds a language model ties its head: `true` or `false`, unless the file says otherwise beside it;
+/// `inner` or `either`.
+std::string_view value_in(std::string_view line, std::string_view word);
+/// Returns the last value of a line of the table whose word is a part of a text.
+std::string_view kind_of_part(std::string_view line, std::string_view text);
+/// Reads `true`, `8`, a text, or a list such as `0;1;`; null if it is empty.
+Json value_of(std::string_view text);
+
 /// The fields of one text by name. Errors begin with the source and name the field.
 class Fields {
 public:
@@ -80,11 +89,6 @@ public:
     std::vector<std::string> unused() const;
 
     static bool is_known(std::string_view type);
-    /// Returns whether models of this type tie embedding and head by default.
-    static bool ties(std::string_view type);
-    /// Returns by what a model that holds a language model ties its embedding and head: `true` or `false`,
-    /// unless the file says otherwise beside it; `inner` or `either`; "" for types that are not in the table.
-    static std::string_view tied_by(std::string_view type);
 
 private:
     void check_large(std::string_view name, const Json& value) const;
@@ -99,9 +103,6 @@ Layer delta(std::int64_t hidden, std::int64_t heads, std::int64_t key_heads, std
             std::int64_t dim, std::int64_t kernel);
 Layer mamba2(std::int64_t hidden, std::int64_t inner, int heads, std::int64_t n, std::int64_t groups,
              std::int64_t kernel);
-
-/// Puts a state, or nothing, in the place of attention.
-void replace_attention(Layer& layer, const Layer& by);
 
 /// Reads Hugging Face's config.json.
 Model of_config(const Fields& fields, Checkpoint& checkpoint);

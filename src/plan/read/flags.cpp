@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads Megatron's flags from a line, or from a shell script that sets variables.
 #include <algorithm>
-#include <charconv>
 
 #include <rankmesh/core/detail/number.hpp>
 
@@ -46,17 +45,13 @@ Json flags_in(std::string_view text, const std::string& source) {
         const auto [flag, given] = name_and_value(words[i]);
         const auto& next = words[i + 1];
         const auto text = flag.size() < words[i].size() ? given : std::string_view(next);
-        auto value = Json(text);
-        if (text.empty() || text.starts_with("--"))
-            value = true;
-        else if (const auto number = detail::number_in<std::int64_t>(text))
-            value = *number;
-        auto name = std::string(flag.substr(2));
+        const auto value = text.empty() || text.starts_with("--") ? Json(true) : value_of(text);
+        auto name = "--" + std::string(flag.substr(2));
         std::ranges::replace(name, '_', '-');
         if (!all.contains(name))
             all.add(name, value);
         else if (all[name] != value)
-            throw UsageError(cat(source, ": --", detail::excerpt(name), " is given twice; give it once"));
+            throw UsageError(cat(source, ": ", detail::excerpt(name), " is given twice; give it once"));
         if (all.size() > 10'000)
             throw UsageError(cat(source, ": has more than 10000 flags; give only flags of the model"));
     }
@@ -64,111 +59,98 @@ Json flags_in(std::string_view text, const std::string& source) {
 }
 
 /// Reads Python lists such as `([1]*3+[0])*12`. Appends to `list`; false if the text is no list.
-bool read_list(std::string_view& text, std::vector<int>& list) {
+bool read_list(std::string_view& text, std::string& list) {
+    const auto take = [&](char c) {
+        const auto is_next = text.starts_with(c);
+        if (is_next) text.remove_prefix(1);
+        return is_next;
+    };
     do {
-        auto part = std::vector<int>{};
-        if (text.starts_with('(')) {
-            text.remove_prefix(1);
-            if (!read_list(text, part) || !text.starts_with(')')) return false;
-        } else if (text.starts_with('[')) {
-            do {
-                text.remove_prefix(1);
-                if (text.empty() || (text[0] != '0' && text[0] != '1')) return false;
-                part.push_back(text[0] - '0');
-                text.remove_prefix(1);
-            } while (text.starts_with(','));
-            if (!text.starts_with(']')) return false;
+        auto part = std::string{};
+        if (take('(')) {
+            if (!read_list(text, part) || !take(')')) return false;
         } else {
-            return false;
+            for (auto before = '['; take(before); before = ',') {
+                part += text.substr(0, 1);
+                if (!take('0') && !take('1')) return false;
+            }
+            if (part.empty() || !take(']')) return false;
         }
-        text.remove_prefix(1);
-        auto times = 1;
-        while (text.starts_with('*')) {
-            auto factor = 0;
-            const auto [end, error] = std::from_chars(text.data() + 1, text.data() + text.size(), factor);
-            if (error != std::errc{} || factor < 0 || factor > 100000 / std::max(1, times)) return false;
-            times *= factor;
-            text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+        while (take('*')) {
+            const auto digits = text.substr(0, text.find_first_not_of("0123456789"));
+            const auto times = detail::number_in<std::size_t>(digits);
+            if (!times || *times > 100'000 || part.size() * *times > 100'000) return false;
+            const auto once = std::exchange(part, {});
+            for (std::size_t i = 0; i < *times; ++i) part += once;
+            text.remove_prefix(digits.size());
         }
-        if (std::size_t{100000} < list.size() + part.size() * static_cast<std::size_t>(times)) return false;
-        for (; times > 0; --times) list.insert(list.end(), part.begin(), part.end());
-    } while (text.starts_with('+') && (text.remove_prefix(1), true));
-    return true;
+        list += part;
+    } while (take('+'));
+    return list.size() <= 100'000;
 }
 
 /// Returns for each layer whether it is of a kind: by a list of 0 and 1, or by N: each Nth layer is,
 /// beginning with the first, or is not (`but_last`), beginning with layer N.
-std::vector<int> kinds_of(const Fields& fields, std::string_view flag, int layers, bool but_last) {
+std::string kinds_of(const Fields& fields, std::string_view flag, int layers, bool but_last) {
     const auto* value = fields.find(flag);
-    auto all = std::vector<int>{};
+    auto all = std::string{};
     if (value == nullptr) return all;
     if (value->is_number_integer() && *value >= 1 && *value <= layers * std::int64_t{1000}) {
         for (int i = 0, n = value->get<int>(); i < layers; ++i)
-            all.push_back((but_last ? (i + 1) % n != 0 : i % n == 0) ? 1 : 0);
+            all += (but_last ? (i + 1) % n != 0 : i % n == 0) ? '1' : '0';
         return all;
     }
     auto text = value->is_string() ? value->text() : value->dump();
     std::erase(text, ' ');
     auto rest = std::string_view(text);
     if (!read_list(rest, all) || !rest.empty() || std::cmp_not_equal(all.size(), layers))
-        fields.fail(cat("--", flag, " is ", in_quotes(text),
-                        "; it must be a number, or a list of 0 and 1 for ", layers, " layers, such as ([0]*",
-                        std::min(3, layers), "+[1]*", std::max(0, layers - 3), ")"));
+        fields.fail(cat(flag, " is ", in_quotes(text), "; it must be a number, or a list of 0 and 1 for ",
+                        layers, " layers, such as ([0]*", std::min(3, layers), "+[1]*",
+                        std::max(0, layers - 3), ")"));
     return all;
 }
 
 /// Names the flags that may change sizes and were not read.
 void name_unread(const Fields& fields, Checkpoint& checkpoint) {
     auto unread = std::vector<std::string>{};
-    for (const auto& [name, value] : fields.values().items()) {
-        if (!fields.was_read(name) &&
-            has_part(name, {"size", "dim", "heads", "layers", "experts", "pattern", "freq", "channels",
-                            "variant", "gate", "mtp"}) &&
-            !has_part(name, {"parallel", "pipeline", "batch", "recompute", "router", "bucket", "checkpoint",
-                             "rotary", "eval", "log", "divisible", "dataset", "chunk", "loss", "aggregate",
-                             "buffer", "segment", "virtual"}))
-            unread.push_back("--" + name);
-    }
+    for (const auto& [name, value] : fields.values().items())
+        if (!fields.was_read(name) && kind_of_part("flags", name) == "size") unread.push_back(name);
     if (!unread.empty()) checkpoint.notes.push_back(cat("not used: ", detail::listed(unread)));
 }
 
 /// Mamba-2 as Megatron builds it (megatron/core/ssm/mamba_mixer.py).
 Layer mamba(const Fields& fields, std::int64_t hidden) {
-    const std::int64_t n = fields.number("mamba-state-dim").value_or(128);
-    const std::int64_t head = fields.number("mamba-head-dim").value_or(64);
-    const std::int64_t groups = fields.number("mamba-num-groups").value_or(8);
-    const std::int64_t heads = fields.number("mamba-num-heads").value_or(static_cast<int>(2 * hidden / head));
+    const std::int64_t n = fields.number("--mamba-state-dim").value_or(128);
+    const std::int64_t head = fields.number("--mamba-head-dim").value_or(64);
+    const std::int64_t groups = fields.number("--mamba-num-groups").value_or(8);
+    const std::int64_t heads =
+        fields.number("--mamba-num-heads").value_or(static_cast<int>(2 * hidden / head));
     return mamba2(hidden, heads * head, static_cast<int>(heads), n, groups, 4);
-}
-
-int needed(const Fields& fields, std::string_view name, std::string_view what) {
-    if (const auto value = fields.number(name)) return *value;
-    fields.fail(cat("has no --", name, ", ", what, "; add it"));
 }
 
 /// Returns the sizes that all layers have, unless a flag lists another kind of layer.
 Layer usual_layer(const Fields& fields, Model& model) {
     const auto has = [&](std::string_view name) { return fields.find(name) != nullptr; };
-    auto layer = Layer{.heads = needed(fields, "num-attention-heads", "the number of heads")};
-    layer.kv_heads = has("group-query-attention") || has("num-query-groups")
-                         ? needed(fields, "num-query-groups", "the groups of grouped-query attention")
+    auto layer = Layer{.heads = fields.needed("--num-attention-heads", "the number of heads")};
+    layer.kv_heads = has("--group-query-attention") || has("--num-query-groups")
+                         ? fields.needed("--num-query-groups", "the groups of grouped-query attention")
                          : layer.heads;
-    layer.gated = has("swiglu");
-    if (const auto ffn = fields.number("ffn-hidden-size")) {
+    layer.gated = has("--swiglu");
+    if (const auto ffn = fields.number("--ffn-hidden-size")) {
         layer.ffn = *ffn;
     } else {
         if (model.hidden > 100'000'000)
             fields.fail(cat("--hidden-size is ", model.hidden, ", which is too large"));
         layer.ffn = layer.gated ? model.hidden * 8 / 3 / 64 * 64 : 4 * model.hidden;
     }
-    if (has("multi-latent-attention")) {
-        layer.q_rank = fields.number("q-lora-rank").value_or(0);
-        layer.kv_rank = fields.number("kv-lora-rank").value_or(32);
-        layer.head_dim = fields.number("qk-head-dim").value_or(128);
-        layer.rope_dim = fields.number("qk-pos-emb-head-dim").value_or(64);
-        layer.value_dim = fields.number("v-head-dim").value_or(128);
+    if (has("--multi-latent-attention")) {
+        layer.q_rank = fields.number("--q-lora-rank").value_or(0);
+        layer.kv_rank = fields.number("--kv-lora-rank").value_or(32);
+        layer.head_dim = fields.number("--qk-head-dim").value_or(128);
+        layer.rope_dim = fields.number("--qk-pos-emb-head-dim").value_or(64);
+        layer.value_dim = fields.number("--v-head-dim").value_or(128);
         layer.kv_heads = layer.heads;
-    } else if (const auto dim = fields.number("kv-channels")) {
+    } else if (const auto dim = fields.number("--kv-channels")) {
         layer.head_dim = layer.value_dim = *dim;
     } else {
         if (model.hidden % layer.heads != 0)
@@ -176,57 +158,68 @@ Layer usual_layer(const Fields& fields, Model& model) {
                             layer.heads));
         layer.head_dim = layer.value_dim = model.hidden / layer.heads;
     }
-    layer.gate = has("attention-output-gate");
-    layer.experts = fields.number("num-experts", 0).value_or(0);
+    layer.gate = has("--attention-output-gate");
+    layer.experts = fields.number("--num-experts", 0).value_or(0);
     if (layer.experts == 0) return layer;
-    layer.top_k = fields.number("moe-router-topk").value_or(2);
-    layer.expert_ffn = fields.number("moe-ffn-hidden-size").value_or(layer.ffn);
-    layer.shared_ffn = fields.number("moe-shared-expert-intermediate-size", 0).value_or(0);
-    if (fields.number("moe-router-num-groups").value_or(1) > 1)
-        model.most_nodes = fields.number("moe-router-group-topk").value_or(0);
+    layer.top_k = fields.number("--moe-router-topk").value_or(2);
+    layer.expert_ffn = fields.number("--moe-ffn-hidden-size").value_or(layer.ffn);
+    layer.shared_ffn = fields.number("--moe-shared-expert-intermediate-size", 0).value_or(0);
+    if (fields.number("--moe-router-num-groups").value_or(1) > 1)
+        model.most_nodes = fields.number("--moe-router-group-topk").value_or(0);
     return layer;
 }
 
 /// The kinds of layers that flags list.
 struct Kinds {
-    std::vector<int> experts;
-    std::vector<int> windowed;
-    std::vector<int> linear;
+    std::string experts, windowed, linear;  ///< 1 for each layer that is of the kind
     std::string pattern;
     int window = 0;  ///< the keys before a query
+    int predictors = 0;
 
     Kinds(const Fields& fields, int layers)
-        : experts(kinds_of(fields, "moe-layer-freq", layers, false)),
-          windowed(kinds_of(fields, "window-attn-skip-freq", layers, true)),
-          linear(kinds_of(fields, "linear-attention-freq", layers, true)),
-          pattern(fields.word("hybrid-override-pattern")) {
+        : experts(kinds_of(fields, "--moe-layer-freq", layers, false)),
+          windowed(kinds_of(fields, "--window-attn-skip-freq", layers, true)),
+          linear(kinds_of(fields, "--linear-attention-freq", layers, true)),
+          pattern(fields.word("--hybrid-override-pattern")) {
+        // `|` divides stages, and each `/` begins a further layer of multi-token prediction.
+        predictors = static_cast<int>(std::ranges::count(pattern, '/'));
+        pattern.resize(std::min(pattern.size(), pattern.find('/')));
+        std::erase(pattern, '|');
         if (!pattern.empty() && std::cmp_not_equal(pattern.size(), layers))
             fields.fail(
                 cat("the hybrid pattern has ", pattern.size(), " layers, but --num-layers is ", layers));
         if (const auto at = pattern.find_first_not_of("M*-E"); at != std::string::npos)
             fields.fail(cat("the hybrid pattern has ", in_quotes(pattern.substr(at, 1)),
-                            "; plan knows M, *, - and E"));
-        const auto* value = fields.find("window-size");
+                            "; plan knows M, *, -, E, | and /"));
+        const auto* value = fields.find("--window-size");
         if (value == nullptr) return;
         const auto text = value->is_string() ? value->text() : value->dump();
-        const auto at = std::min(text.size(), text.find_first_of("0123456789"));
-        const auto error = std::from_chars(text.data() + at, text.data() + text.size(), window).ec;
-        if (error != std::errc{} || window < 1)
-            fields.fail(cat("--window-size is ", in_quotes(text), "; it must be such as 128,0"));
+        const auto digits = formats::words_of(text, "(), ");
+        window = detail::number_in(digits.empty() ? "" : digits.front()).value_or(0);
+        if (window < 1) fields.fail(cat("--window-size is ", in_quotes(text), "; it must be such as 128,0"));
     }
 };
+
+/// Puts a state, or nothing, in the place of attention.
+void replace_attention(Layer& layer, const Layer& by) {
+    layer.heads = by.heads, layer.state = by.state, layer.weights = by.weights;
+    layer.kv_heads = layer.head_dim = layer.value_dim = layer.window = 0;
+    layer.kv_rank = layer.q_rank = layer.rope_dim = 0;
+    layer.gate = false;
+}
 
 Layer layer_at(const Fields& fields, const Kinds& kinds, const Layer& usual, int hidden, std::size_t at) {
     auto one = usual;
     const auto size = [&](const char* name, int otherwise) {
         return fields.number(name).value_or(otherwise);
     };
-    if (kinds.window > 0 && (kinds.windowed.empty() || kinds.windowed[at] == 1)) one.window = kinds.window;
-    if (!kinds.linear.empty() && kinds.linear[at] == 1)
-        replace_attention(one, delta(hidden, size("linear-num-value-heads", 32),
-                                     size("linear-num-key-heads", 16), size("linear-key-head-dim", 128),
-                                     size("linear-value-head-dim", 128), size("linear-conv-kernel-dim", 4)));
-    auto dense = kinds.experts.empty() ? usual.experts == 0 : kinds.experts[at] == 0;
+    if (kinds.window > 0 && (kinds.windowed.empty() || kinds.windowed[at] == '1')) one.window = kinds.window;
+    if (!kinds.linear.empty() && kinds.linear[at] == '1')
+        replace_attention(
+            one, delta(hidden, size("--linear-num-value-heads", 32), size("--linear-num-key-heads", 16),
+                       size("--linear-key-head-dim", 128), size("--linear-value-head-dim", 128),
+                       size("--linear-conv-kernel-dim", 4)));
+    auto dense = kinds.experts.empty() ? usual.experts == 0 : kinds.experts[at] == '0';
     if (!kinds.pattern.empty()) {
         const auto kind = kinds.pattern[at];
         if (kind != '*') replace_attention(one, kind == 'M' ? mamba(fields, hidden) : Layer{});
@@ -246,19 +239,19 @@ Model of_flags(const std::string& text, const std::string& source, Checkpoint& c
     using namespace of_flags_text;
     const auto fields = Fields(source, flags_in(text, source));
     auto model = Model{};
-    const auto layers = needed(fields, "num-layers", "the number of layers");
-    model.hidden = needed(fields, "hidden-size", "the width of the model");
+    const auto layers = fields.needed("--num-layers", "the number of layers");
+    model.hidden = fields.needed("--hidden-size", "the width of the model");
     const auto usual = usual_layer(fields, model);
-    const auto vocabulary = fields.number("vocab-size");
+    const auto vocabulary = fields.number("--vocab-size");
     if (!vocabulary)
         fields.fail("has no --vocab-size, because Megatron takes it from the tokenizer; add --vocab-size N");
     model.vocabulary = *vocabulary;
-    model.tied = fields.find("untie-embeddings-and-output-weights") == nullptr;
-    model.sequence = fields.number("seq-length").value_or(0);
+    model.tied = fields.find("--untie-embeddings-and-output-weights") == nullptr;
+    model.sequence = fields.number("--seq-length").value_or(0);
     const auto kinds = Kinds(fields, layers);
     for (int i = 0; i < layers; ++i)
         model.add(1, layer_at(fields, kinds, usual, model.hidden, static_cast<std::size_t>(i)));
-    model.predictors = fields.number("mtp-num-layers", 0).value_or(0);
+    model.predictors = fields.number("--mtp-num-layers", 0).value_or(kinds.predictors);
     name_unread(fields, checkpoint);
     return model;
 }

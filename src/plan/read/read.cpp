@@ -30,11 +30,9 @@ Model named(const std::string& name) {
     const auto all = models();
     const auto found = std::ranges::find_if(all, [&](const Model& one) { return same_name(one.name, name); });
     if (found != all.end()) return *found;
-    auto names = std::vector<std::string_view>{};
-    for (const auto& one : all) names.push_back(one.name);
+    const auto names = names_of(all);
     throw UsageError(
-        cat("unknown model ", in_quotes(name), did_you_mean(name, names), "; models are ",
-            detail::listed({names.begin(), names.end()}),
+        cat("unknown model ", in_quotes(name), did_you_mean(name, names), "; models are ", listed(names),
             "; or give a Hugging Face config.json, a file with Megatron's flags, or a line of sizes such as "
             "'layers=32 hidden=4096 heads=32 kv=8 ffn=14336 gated vocab=128256'"));
 }
@@ -75,46 +73,41 @@ bool is_attention(std::string_view name) {
            rest == ".q_b_proj" || rest == ".qkv_proj";
 }
 
-/// What a quantization_config says of the weights, with the objects inside it.
+/// What a quantization_config says, with the objects inside it.
 struct Quantized {
     std::string words = {};
     int bits = 0;
     bool attention = false;  ///< is in another type, or not quantized
+    bool fp8_cache = false;
 
     void read(const Json& from) {
-        using Names = std::initializer_list<std::string_view>;
         for (const auto& [key, value] : from.items()) {
-            const auto is = [&](Names names) { return std::ranges::find(names, key) != names.end(); };
+            const auto role = value_in("quantization", key);
             auto word = std::string{};
-            if (value.is_string() &&
-                is({"quant_method", "quant_algo", "format", "type", "fmt", "dtype", "quant_type", "_type"}))
-                word = formats::lower(value.text());
-            else if (value.is_number_integer() && key == "group_size")
-                word = cat("group_size ", value.get<int>());
-            else if (value.is_number_integer() && is({"bits", "num_bits", "w_bit", "weight_bits", "nbits"}))
-                bits = value.get<int>();
-            else if (value == Json(true) && is({"load_in_4bit", "load_in_8bit"}))
-                bits = key == "load_in_4bit" ? 4 : 8;
-            else if (value.is_array() && is({"ignore", "modules_to_not_convert", "exclude_modules",
-                                             "ignored_layers", "exclude", "skip_modules"}))
+            if (role == "word" && value.is_string()) word = formats::lower(value.text());
+            if (key == "group_size" && value.is_number_integer()) word = cat(key, " ", value.get<int>());
+            if (role == "bits" && value.is_number_integer()) bits = value.get<int>();
+            if (key.starts_with("load_in_") && value == Json(true)) bits = key == "load_in_4bit" ? 4 : 8;
+            if (role == "rest" && value.is_array())
                 for (const auto& one : value)
                     attention = attention || (one.is_string() && is_attention(one.text()));
-            else if (value.is_object() && is({"quantized_layers", "config_groups"}))
+            if (role == "parts" && value.is_object())
                 for (const auto& [name, part] : value.items()) read_part(name, part);
-            else if (value.is_object() && is({"weights", "weight", "global_quant_config", "quant_config",
-                                              "weight_quant_params", "quant_type", "default"}))
-                read(value);
+            if ((role == "in" || role == "word") && value.is_object()) read(value);
+            if (role == "cache")
+                fp8_cache = fp8_cache || has_part(formats::lower(value.dump()), {"\"fp8\"", "\"float\""});
             if (words.find(word) == std::string::npos) words += " " + word;
         }
     }
 
 private:
     /// Reads modules of one type. Of several types, that of experts or feed-forward networks counts.
-    void read_part(std::string_view name, const Json& part) {
-        const auto targets = part.is_object() && part.contains("targets") ? part["targets"].dump() : "";
-        if (has_part(name, {"attn", "in_proj", "out_proj"}) || has_part(targets, {"attn"}))
+    void read_part(const std::string& name, const Json& part) {
+        if (!part.is_object() || name == "lm_head") return;
+        const auto targets = part.contains("targets") ? part["targets"].dump() : "";
+        if (has_part(name + targets, {"attn", "in_proj", "out_proj"}))
             attention = true;
-        else if (part.is_object() && name != "lm_head")
+        else
             read(part);
     }
 };
@@ -129,15 +122,10 @@ void read_quantization(const Json& values, Checkpoint& checkpoint) {
     said.read(values);
     checkpoint.weights = of_read_model::type_of(said.words, said.bits);
     checkpoint.only_experts = checkpoint.weights.has_value() && said.attention;
+    checkpoint.fp8_cache = checkpoint.fp8_cache || said.fp8_cache;
     if (!checkpoint.weights)
         checkpoint.notes.push_back(
             cat("not used: quantization_config", said.words.empty() ? "" : " of", said.words));
-    for (const auto* key : {"kv_cache_quant_algo", "kv_cache_scheme"})
-        if (values.contains(key))
-            checkpoint.fp8_cache = checkpoint.fp8_cache ||
-                                   (values[key].is_string() && formats::lower(values[key].text()) == "fp8") ||
-                                   (values[key].is_object() && values[key].contains("type") &&
-                                    values[key]["type"] == Json("float"));
 }
 
 }  // namespace of_read
