@@ -42,13 +42,15 @@ constexpr auto launchers = std::to_array<Launcher>({
     {"torchrun torch.distributed.run torch.distributed.launch", "", "--nnodes", "--nproc-per-node", true},
     {"srun", "--ntasks -n", "--nodes -N", "--ntasks-per-node"},
     {"mpirun mpiexec", "-np --np -n", "", ""},
-    {"ray uv conda docker podman numactl nsys trtllm-llmapi-launch", "", "", ""},  // which start one command
+    {"ray uv conda docker podman apptainer singularity numactl taskset timeout nsys trtllm-llmapi-launch", "",
+     "", ""},  // which start one command
 });
 
 /// Programs of frameworks without rows.
 constexpr auto programs =
     std::to_array<std::string_view>({"trtllm-serve", "trtllm-bench", "trtllm-build", "nemo"});
-constexpr auto prefixes = std::to_array<std::string_view>({"exec", "nohup", "time", "env", "sudo", "eval"});
+constexpr auto prefixes =
+    std::to_array<std::string_view>({"exec", "nohup", "setsid", "time", "env", "sudo", "eval"});
 
 std::string_view file_of(std::string_view path) { return path.substr(path.find_last_of('/') + 1); }
 
@@ -82,7 +84,21 @@ bool is_program(std::string_view word) {
 /// The name of a container's image without its registry and tag: `vllm-openai` of `vllm/vllm-openai:latest`.
 std::string_view image_of(std::string_view word) {
     const auto name = file_of(word);
-    return name.size() == word.size() ? std::string_view() : name.substr(0, name.find_first_of(":@"));
+    const auto image =
+        name.size() == word.size() ? std::string_view() : name.substr(0, name.find_first_of(":@"));
+    constexpr auto server = std::string_view("vllm-openai");
+    return image.starts_with(server) ? server : image;  // vllm-openai-rocm
+}
+
+/// True for a program that measures or asks a server.
+bool is_client(const std::vector<std::string>& words, std::size_t program) {
+    const auto name = file_of(words[program]);
+    const auto word = [&](std::size_t behind) {
+        return program + behind < words.size() ? std::string_view(words[program + behind]) : "";
+    };
+    return name.find("bench_serving") != name.npos || name.find("router") != name.npos ||
+           (name == "vllm" &&
+            (is_one_of(word(1), "chat complete collect-env") || (word(1) == "bench" && word(2) == "serve")));
 }
 
 /// NAME=VALUE with a name as variables of the environment have it.
@@ -204,8 +220,15 @@ CommandLine taken_apart(const std::vector<std::string>& words) {
         is_module = word == "-m" || word == "--module";
     }
     end_launcher();
+    const auto variables =
+        std::vector(words.begin(), words.begin() + static_cast<std::ptrdiff_t>(begin_of(words)));
+    const auto has_hosts = [](const auto& word) { return word.starts_with("NNODES="); };
+    if (const auto per_host = number_of(variables, "NPROC-PER-NODE"); per_host && !launcher)
+        if (const auto hosts = std::ranges::any_of(variables, has_hosts) ? number_of(variables, "NNODES") : 1)
+            command.ranks = *hosts * *per_host;  // for torchrun, which the program starts
     if (at == words.size()) at = image;
     if (at == words.size()) return command;
+    if (is_client(words, at)) return {};
     command.program = words[at];
     // A program's own commands and models: `serve MODEL`.
     for (++at; at < words.size() && words[at].find_first_of("-+=") != 0 &&
@@ -352,20 +375,6 @@ private:
 };
 
 }  // namespace
-
-bool is_script(std::string_view text) {
-    if (text.starts_with("#!")) return true;
-    for (auto rest = text; !rest.empty();) {
-        const auto line = rest.substr(0, rest.find('\n'));
-        if (line.starts_with("export ") || line.find("=$") != line.npos) return true;
-        if (const auto at = line.find("=("); at != line.npos && at > 0) {
-            const auto behind = formats::trimmed(rest.substr(at + 2));
-            if (behind.starts_with("--") || behind.starts_with('$')) return true;
-        }
-        rest.remove_prefix(std::min(line.size() + 1, rest.size()));
-    }
-    return false;
-}
 
 std::vector<std::string> launch_of(std::string_view text, std::string_view source,
                                    std::string_view framework) {

@@ -42,8 +42,6 @@ CommandLine taken_apart(const std::vector<std::string>& words);
 /// Returns what the commands of all hosts of a job have in common: no launcher, and no rank of a host.
 CommandLine without_host(CommandLine command);
 
-/// True for a shell script: it names its shell, sets or expands variables, or has an array of flags.
-bool is_script(std::string_view text);
 /// Returns the words of the command in a script that starts the job, none if there is none: of several
 /// commands, the one that starts a program of the framework.
 ///

@@ -98,8 +98,8 @@ public:
         // Beside the job there are clients and web pages.
         const auto is_own = [&](const auto& each) { return is_of_framework(each.job.program, framework_); };
         if (std::ranges::any_of(found_, is_own)) std::erase_if(found_, std::not_fn(is_own));
+        if (refused_ && (found_.empty() || is_own_refused_)) throw *refused_;
         if (found_.size() == 1) return std::move(found_.front());
-        if (found_.empty() && refused_) throw *refused_;
         throw UsageError(found_.empty() ? cat(source_, " are a manifest, none of whose containers starts ",
                                               framework_, "; write the program's flags after --")
                                         : cat(source_, " are a manifest, ", found_.size(),
@@ -134,7 +134,9 @@ private:
             if (std::ranges::find(found_, launch.job, &ManifestLaunch::job) == found_.end())
                 found_.push_back(std::move(launch));
         } catch (const UsageError& error) {
-            refused_ = error;
+            const auto is_own = script.find(framework_) != script.npos;
+            if (is_own || !is_own_refused_) refused_ = error;
+            is_own_refused_ = is_own_refused_ || is_own;
         }
     }
 
@@ -152,6 +154,7 @@ private:
     std::string_view framework_;
     std::vector<ManifestLaunch> found_;
     std::optional<UsageError> refused_;
+    bool is_own_refused_ = false;  // for a command that names the framework
 };
 
 }  // namespace

@@ -22,7 +22,7 @@ std::set<std::string, std::less<>> meaning_of(std::string_view name) {
     static const auto meanings = std::map<std::string_view, std::string_view>{
         {"tensor", "tp"}, {"pipeline", "pp"}, {"pipe", "pp"}, {"data", "dp"}, {"context", "cp"},
         {"expert", "ep"}, {"sequence", "sp"}, {"mp", "tp"},   {"pcp", "cp"},  {"fsdp", "shard"},
-        {"parallel", ""}, {"model", ""},      {"size", ""},   {"degree", ""}};
+        {"parallel", ""}, {"model", ""},      {"size", ""},   {"degree", ""}, {"moe", ""}};
     auto meaning = std::set<std::string, std::less<>>{};
     for (const auto word : formats::split(name, '_')) {
         const auto found = meanings.find(word);
@@ -329,7 +329,9 @@ void Settings::finish() {
     else if (!section_.empty())
         for (const auto& [key, value] : values_.items())
             if (value.is_object()) refuse_strays(value, key);
-    if (!said && !source_.empty() && framework_ != "rankmesh")
+    const auto is_unread = [](const Other& other) { return other.kind.empty(); };
+    const auto is_default = has_defaults_ && std::ranges::none_of(others_, is_unread);
+    if (!said && !is_default && !source_.empty() && framework_ != "rankmesh")
         throw UsageError(cat(source_, " give nothing that ", framework_, " has a setting for; it reads ",
                              list_of_known()));
 }

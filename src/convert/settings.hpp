@@ -123,12 +123,13 @@ private:
     std::string source_;  // where they are from, empty for those of a framework itself
     std::string call_;
     std::optional<int> launched_;
-    int jobs_ = 1;         // that a manifest starts
-    std::string section_;  // the table that was entered, or would have been
-    Json outside_;         // the settings outside it, null if it was not entered
-    bool flags_ = false;   // in the form of --flags
-    bool dotted_ = false;  // words such as a.b=1, some of which may be of others
-    bool whole_ = false;   // from a file, which may have other settings too
+    int jobs_ = 1;               // that a manifest starts
+    std::string section_;        // the table that was entered, or would have been
+    Json outside_;               // the settings outside it, null if it was not entered
+    bool flags_ = false;         // in the form of --flags
+    bool dotted_ = false;        // words such as a.b=1, some of which may be of others
+    bool has_defaults_ = false;  // its own program starts, and needs no setting
+    bool whole_ = false;         // from a file, which may have other settings too
     std::set<std::string, std::less<>> known_;
     std::set<std::string, std::less<>> outer_known_;  // before the table was entered
     std::set<std::string, std::less<>> ignored_;

@@ -4,7 +4,6 @@
 #include <array>
 #include <cctype>
 #include <span>
-#include <sstream>
 #include <utility>
 
 #include "convert/manifest.hpp"
@@ -24,11 +23,9 @@ namespace {
 constexpr auto file_flags = std::to_array<std::string_view>(
     {"config", "config_file", "job.config_file", "extra_llm_api_options", "yaml_cfg"});
 
-std::vector<std::string> split(const std::string& text) {
-    auto stream = std::istringstream(text);
-    auto words = std::vector<std::string>{};
-    for (auto word = std::string{}; stream >> word;) words.push_back(word);
-    return words;
+std::vector<std::string> words_in(std::string_view text) {
+    const auto words = formats::words_of(text);
+    return {words.begin(), words.end()};
 }
 
 /// True for `[table]` lines, or lines of `key = value`; a text of one line is words, and so are a call and
@@ -204,10 +201,16 @@ void Settings::start(const std::vector<std::string>& words) {
         throw UsageError(cat("the command ", in_quotes(words.front()),
                              " starts no program that is known, such as FILE.py or -m MODULE; write only the "
                              "program's flags"));
+    for (const auto& word : words)
+        if (word.find("{{") != word.npos)
+            throw UsageError(cat(source_, " have the template ",
+                                 in_quotes(excerpt(word.substr(word.find("{{")))),
+                                 "; give the text that it makes, such as that of helm template"));
     text_ = joined(words, " ");
     flags_ = true;
     const auto& how = start_of(framework_);
     if (!how.by_itself) launched_ = command.ranks;
+    has_defaults_ = how.by_itself && !how.programs.empty() && is_of_framework(command.program, framework_);
     if (how.has_settings) command.words = std::move(command.launcher);
     auto flags = std::vector<std::string>{};
     auto others = std::vector<std::string>{};
@@ -257,22 +260,20 @@ void Settings::parse(std::string text, std::string_view path) {
         if (is_manifest(values_)) start_container(std::exchange(values_, Json::object()));
     } else if (inner.front() == '-') {
         flags_ = true;
-        values_ = nested(parse_flags(split(said), limits), limits);
+        values_ = nested(parse_flags(words_in(said), limits), limits);
     } else if (framework_ == "rankmesh") {
         return;
-    } else if (path.ends_with(".sh") || is_script(text)) {
-        const auto words = launch_of(text, source_, framework_);
-        if (words.empty())
-            throw UsageError(cat(source_,
-                                 " are a shell script that starts no program that is known, such as "
-                                 "torchrun FILE.py; write the program's flags after --"));
-        start(words);
-    } else if (framework_ == "areal" && inner.find_first_of(":=") < inner.find('=')) {
+    } else if (framework_ == "areal" && inner.find_first_of(":=") < inner.find('=') &&
+               !path.ends_with(".sh")) {
         values_ = {{"allocation_mode", std::string(inner)}};  // a text in a grammar of its own
-    } else if (const auto words = split(said); is_command(words)) {
-        start(words);
+    } else if (const auto launch = launch_of(text, source_, framework_); !launch.empty()) {
+        start(launch);
+    } else if (path.ends_with(".sh") || text.starts_with("#!")) {
+        throw UsageError(cat(source_,
+                             " are a shell script that starts no program that is known, such as torchrun "
+                             "FILE.py; write the program's flags after --"));
     } else if (looks_like_command(inner)) {
-        throw UsageError(cat(source_, " begin with the command ", in_quotes(words.front()),
+        throw UsageError(cat(source_, " begin with the command ", in_quotes(words_in(said).front()),
                              ", which is not a known launcher or program; keep only the flags of ",
                              framework_));
     } else if (looks_like_toml(inner)) {

@@ -2,6 +2,7 @@
 // What convert reads and writes beside rows: sizes of any axes in their order, and the sections of a
 // configuration.
 #include <algorithm>
+#include <array>
 
 #include "convert/rows.hpp"
 #include "convert/topology_settings.hpp"
@@ -83,6 +84,11 @@ Arrangement read(Settings& settings, std::optional<int> world) {
     // The arguments of PipeModelDataParallelTopology.
     const auto sizes = SizesOfAxes{{"pipe", "num_pp"}, {"data", "num_dp"}, {"model", "num_mp"}};
     if (has_sizes(settings, sizes)) return topology_of_sizes(settings, sizes, world);
+    const auto is_said = [&](const char* name) { return settings.has(name); };
+    if (settings.is_flags() && std::ranges::none_of(std::array{"axes", "pipe", "data", "model"}, is_said))
+        throw UsageError(
+            "the command names no file with DeepSpeed's settings; add --deepspeed_config FILE, or write "
+            "data=N if all ranks are data parallel");
     const auto [axes, dims] = topology_of(settings, world, "model");
     return {{frameworks::ProcessTopology(axes, dims).mesh()}};
 }

@@ -302,9 +302,11 @@ Converter megatron() {
                    "Megatron copies the parameters unless --use-megatron-fsdp is given; "
                    "--use-distributed-optimizer shards only the optimizer state"}};
     made.schedules_by_stages = true;
-    // Megatron-Bridge, NeMo and verl's Megatron engine have them in tables.
-    made.places = "model trainer.strategy actor_rollout_ref.actor.megatron";
-    made.started = "trainer.num_nodes trainer.devices | trainer.nnodes trainer.n_gpus_per_node";
+    // Megatron-Bridge, NeMo, verl's Megatron engine and Megatron's own tests have them in tables.
+    made.places = "model trainer.strategy actor_rollout_ref.actor.megatron MODEL_ARGS";
+    made.started =  // slime starts by flags
+        "trainer.num_nodes trainer.devices | trainer.nnodes trainer.n_gpus_per_node | "
+        "actor_num_nodes actor_num_gpus_per_node";
     return made;
 }
 

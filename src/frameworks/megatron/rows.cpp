@@ -362,7 +362,8 @@ Framework megatron() {
             .state_class = "ParallelState",
             .asserts = "DATA_PARALLEL_GROUP",
             .slots = slots,
-            .base = "Answers"};
+            .base = "Answers",
+            .start = {.programs = "megatron"}};  // of ms-swift
 }
 
 }  // namespace rankmesh::frameworks
