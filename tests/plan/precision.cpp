@@ -157,6 +157,11 @@ TEST(Precision, OfAQuestionSaysWhatItTook) {
     };
     EXPECT_TRUE(said(question, "weights in int4, as quantization_config says"));
     EXPECT_TRUE(said(question, "matrix products in bf16, to which weights are widened"));
+    auto training = question;
+    training.serve = false;
+    training.kv = "fp8";
+    EXPECT_EQ(text_of([&] { static_cast<void>(answer(training)); }),
+              "--kv belongs to --serve; training holds weights as --compute says, and no cache");
     question.weights = "bf16";
     EXPECT_EQ(answer(question).job.weights, Precision::bf16);
     question.kv = "fp8";

@@ -132,6 +132,13 @@ TEST(ReadModel, ReadsTheLayersOfMegatronsFlags) {
     EXPECT_EQ(error_of(sizes + experts + "--moe-layer-freq [0]*3"),
               "MODEL: --moe-layer-freq is '[0]*3'; it must be a number, or a list of 0 and 1 for 8 layers, "
               "such as ([0]*3+[1]*5)");
+    EXPECT_EQ(
+        error_of(sizes + experts + "--moe-layer-freq '" + std::string(100'000, '(') + "'").substr(0, 30),
+        "MODEL: --moe-layer-freq is '((");
+    // Stages are divided by |, and each further layer with a head begins with /.
+    const auto divided = plan::read_model(sizes + "--hybrid-override-pattern 'M-M-|M-*-/*-/*-'");
+    EXPECT_EQ(divided.layers(), 8);
+    EXPECT_EQ(divided.predictors, 2);
     EXPECT_EQ(error_of(sizes + "--hybrid-override-pattern MMM"),
               "MODEL: the hybrid pattern has 3 layers, but --num-layers is 8");
     // A further layer with a head: its parameters count, and the step takes longer.

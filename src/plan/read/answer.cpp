@@ -59,7 +59,8 @@ void set_size(Job& job, const Question& question, std::vector<std::string>& assu
     if (job.devices > question.on->size())
         throw UsageError(cat(devices, " is ", job.devices, ", but ", to_string(*question.on), " has ",
                              question.on->size()));
-    if (!question.devices) assumed.push_back(cat("all ", counted(job.devices, "device"), " of the cluster"));
+    if (!question.devices && job.devices > 1)
+        assumed.push_back(cat("all ", counted(job.devices, "device"), " of the cluster"));
     if (question.sequence) {
         job.sequence =
             ask(detail::in_python("seq", "--seq"), *question.sequence, "the number of tokens per sequence");
@@ -126,10 +127,11 @@ void set_precisions(Answer& answer, const Question& question, const Checkpoint& 
     const auto& device = job.machine.device;
     const auto all = type_of(question.precision, "precision");
     job.weights = type_of(question.weights, "weights", false);
-    if (!question.serve && job.weights)
-        throw UsageError(cat(detail::in_python("weights", "--weights"), " belongs to ",
-                             detail::in_python("serve=True", "--serve"), "; training holds weights as ",
-                             detail::in_python("compute", "--compute"), " says"));
+    if (!question.serve && (job.weights || !question.kv.empty()))
+        throw UsageError(
+            cat(job.weights ? detail::in_python("weights", "--weights") : detail::in_python("kv", "--kv"),
+                " belongs to ", detail::in_python("serve=True", "--serve"), "; training holds weights as ",
+                detail::in_python("compute", "--compute"), " says, and no cache"));
     if (question.serve && !job.weights && !all && checkpoint.weights) {
         job.weights = checkpoint.weights;
         job.only_experts = checkpoint.only_experts;

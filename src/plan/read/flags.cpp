@@ -59,7 +59,7 @@ Json flags_in(std::string_view text, const std::string& source) {
 }
 
 /// Reads Python lists such as `([1]*3+[0])*12`. Appends to `list`; false if the text is no list.
-bool read_list(std::string_view& text, std::string& list) {
+bool read_list(std::string_view& text, std::string& list, int levels = 0) {
     const auto take = [&](char c) {
         const auto is_next = text.starts_with(c);
         if (is_next) text.remove_prefix(1);
@@ -68,7 +68,7 @@ bool read_list(std::string_view& text, std::string& list) {
     do {
         auto part = std::string{};
         if (take('(')) {
-            if (!read_list(text, part) || !take(')')) return false;
+            if (levels > 100 || !read_list(text, part, levels + 1) || !take(')')) return false;
         } else {
             for (auto before = '['; take(before); before = ',') {
                 part += text.substr(0, 1);
