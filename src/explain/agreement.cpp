@@ -95,8 +95,6 @@ std::string types(const std::vector<std::string>& all) {
 Agreement agreement_of(const RecordedOperation& call) {
     const auto rule = rule_of(call);
     auto result = Agreement{.operation = call.operation,
-                            .dtype = {},
-                            .count = {},
                             .reduction = call.reduction,
                             .argument = rule.has_root && call.argument ? std::to_string(*call.argument) : "",
                             .has_open_edges = call.has_open_edges};

@@ -13,10 +13,10 @@ namespace rankmesh::detail::explaining {
 /// or a record does not contain it.
 struct Agreement {
     std::string operation;
-    std::string dtype;
-    std::string count;  ///< elements of each input and output buffer that must match
-    std::string reduction;
-    std::string argument;  ///< the root, or the distance of a shift
+    std::string dtype = {};
+    std::string count = {};  ///< elements of each input and output buffer that must match
+    std::string reduction = {};
+    std::string argument = {};  ///< the root, or the distance of a shift
     bool has_open_edges = false;
     friend auto operator<=>(const Agreement&, const Agreement&) = default;
 };

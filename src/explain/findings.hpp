@@ -60,15 +60,11 @@ inline Finding finding_on(Finding::Kind kind, const Communicator& communicator, 
                           std::vector<int> ranks) {
     return {.kind = kind,
             .ranks = std::move(ranks),
-            .coordinates = {},
-            .hosts = {},
             .communicator = communicator.label,
             .axes = communicator.axes,
             .group = communicator.ranks,
             .is_group_inferred = communicator.is_inferred,
-            .call = call,
-            .text = {},
-            .details = {}};
+            .call = call};
 }
 
 }  // namespace rankmesh::detail::explaining

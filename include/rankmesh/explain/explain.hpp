@@ -31,15 +31,16 @@ struct Finding {
 
     Kind kind = Kind::behind;
     std::vector<int> ranks;  ///< the ranks to blame, ascending; if the records cannot tell, all that differ
-    std::vector<std::string> coordinates;  ///< the coordinates of `ranks`; empty if no mesh is known
-    std::vector<std::string> hosts;  ///< the hosts of `ranks`; "" for a rank without a record that names it
+    std::vector<std::string> coordinates = {};  ///< the coordinates of `ranks`; empty if no mesh is known
+    std::vector<std::string> hosts =
+        {};                    ///< the hosts of `ranks`; "" for a rank without a record that names it
     std::string communicator;  ///< the communicator as texts name it, `'tp' of mesh dp=2 tp=2`; empty: none
     std::string axes;          ///< the axes of the communicator; empty: not known
     std::vector<int> group;
-    bool is_group_inferred = false;    ///< the records do not list the ranks of the group
-    std::int64_t call = 0;             ///< the number of the call on the communicator, from 1; 0: none
-    std::string text;                  ///< a sentence
-    std::vector<std::string> details;  ///< one more sentence each
+    bool is_group_inferred = false;         ///< the records do not list the ranks of the group
+    std::int64_t call = 0;                  ///< the number of the call on the communicator, from 1; 0: none
+    std::string text = {};                  ///< a sentence
+    std::vector<std::string> details = {};  ///< one more sentence each
 };
 
 /// Returns the name of a kind: `calls_differ`, ...

@@ -12,11 +12,11 @@ namespace rankmesh {
 
 /// A communicator in a record.
 struct RecordedGroup {
-    std::string name;            ///< the same on all its ranks
-    std::string description;     ///< `'tp' of mesh dp=2 tp=2`, or what the program called it
-    std::string axes;            ///< empty: not recorded
-    std::vector<int> ranks;      ///< world ranks, in the communicator's order; empty: not recorded
-    bool is_of_process = false;  ///< the name says nothing about other ranks
+    std::string name;             ///< the same on all its ranks
+    std::string description;      ///< `'tp' of mesh dp=2 tp=2`, or what the program called it
+    std::string axes = {};        ///< empty: not recorded
+    std::vector<int> ranks = {};  ///< world ranks, in the communicator's order; empty: not recorded
+    bool is_of_process = false;   ///< the name says nothing about other ranks
     friend auto operator<=>(const RecordedGroup&, const RecordedGroup&) = default;
 };
 

@@ -338,8 +338,7 @@ bool LogReader::read(std::istream& log, const std::string& shown, std::optional<
 std::vector<FlightRecord> LogReader::records() const {
     auto all = std::vector<FlightRecord>{};
     const auto group_named = [](const std::string& name) {
-        return std::make_shared<const RecordedGroup>(
-            RecordedGroup{.name = name, .description = name, .axes = {}, .ranks = {}});
+        return std::make_shared<const RecordedGroup>(RecordedGroup{.name = name, .description = name});
     };
     const auto has_no_group = [](const RecordedEntry& entry) { return !entry.group; };
     // A rank with several such calls has several groups, whose numbers say nothing about each other.

@@ -130,129 +130,110 @@ private:
             if (code == one.code)
                 fail(cat("holds the instruction ", one.name,
                          ", which names or runs code; only plain data is read, and nothing was executed"));
+        if (code != '.') execute(code);
+        return code == '.';
+    }
+    void execute(unsigned char code) {
         switch (code) {
             case 0x80:  // PROTO
                 if (const auto protocol = byte(); protocol < 2 || protocol > 5)
                     fail(cat("has protocol ", int{protocol}, "; 2 to 5 are read"));
-                break;
+                return;
             case 0x95:  // FRAME
                 number(8);
-                break;
-            case '.':
-                return true;
+                return;
             case '(':
-                marks_.push_back(stack_.size());
-                break;
+                return marks_.push_back(stack_.size());
             case '0':  // POP
                 if (stack_.size() == floor() && !marks_.empty())
                     marks_.pop_back();
                 else
                     pop();
-                break;
+                return;
             case '1':  // POP_MARK
                 pop_mark();
-                break;
+                return;
             case '2':  // DUP
                 if (stack_.size() == floor()) fail("takes a value where there is none");
-                stack_.push_back(stack_.back());
-                break;
+                return stack_.push_back(stack_.back());
             case 'N':
-                push(nullptr);
-                break;
+                return push(nullptr);
             case 0x88:
             case 0x89:
-                push(code == 0x88);
-                break;
+                return push(code == 0x88);
             case 'J':  // BININT
-                push(std::int64_t{static_cast<std::int32_t>(number(4))});
-                break;
+                return push(std::int64_t{static_cast<std::int32_t>(number(4))});
             case 'K':  // BININT1
             case 'M':  // BININT2
-                push(static_cast<std::int64_t>(number(code == 'K' ? 1 : 2)));
-                break;
+                return push(static_cast<std::int64_t>(number(code == 'K' ? 1 : 2)));
             case 0x8a: {  // LONG1: two's complement of any length
                 const auto size = byte();
                 if (size > 8) fail("holds a number of more than 64 bits");
                 auto value = number(size);
                 if (size > 0 && size < 8 && (value >> (8 * size - 1) & 1U) != 0)
                     value |= ~std::uint64_t{0} << (8 * size);
-                push(static_cast<std::int64_t>(value));
-                break;
+                return push(static_cast<std::int64_t>(value));
             }
             case 'G': {  // BINFLOAT: the high byte first
                 auto bits = std::uint64_t{0};
                 for (int i = 0; i < 8; ++i) bits = bits << 8 | byte();
-                push(std::bit_cast<double>(bits));
-                break;
+                return push(std::bit_cast<double>(bits));
             }
             case 'X':  // BINUNICODE
             case 'T':  // BINSTRING
-                push(text(number(4)));
-                break;
+                return push(text(number(4)));
             case 0x8c:  // SHORT_BINUNICODE
             case 'U':   // SHORT_BINSTRING
-                push(text(number(1)));
-                break;
+                return push(text(number(1)));
             case 0x8d:  // BINUNICODE8
-                push(text(number(8)));
-                break;
+                return push(text(number(8)));
             case '}':
-                push(Dict{});
-                break;
+                return push(Dict{});
             case ']':
             case ')':
-                push(List{});
-                break;
+                return push(List{});
             case 'l':
             case 't':
-                push(pop_mark());
-                break;
+                return push(pop_mark());
             case 'd':
-                push(pairs(pop_mark()));
-                break;
+                return push(pairs(pop_mark()));
             case 0x85:  // TUPLE1
             case 0x86:
             case 0x87:
-                tuple(code - 0x84);
-                break;
+                return tuple(code - 0x84);
             case 'a': {
                 auto* value = pop();
-                top<List>().push_back(value);
-                break;
+                return top<List>().push_back(value);
             }
             case 'e': {
                 const auto values = pop_mark();
                 auto& list = top<List>();
                 list.insert(list.end(), values.begin(), values.end());
-                break;
+                return;
             }
             case 's': {
                 auto* value = pop();
                 auto* key = pop();
                 top<Dict>().emplace_back(key, value);
-                break;
+                return;
             }
             case 'u': {
                 const auto added = pairs(pop_mark());
                 auto& dict = top<Dict>();
                 dict.insert(dict.end(), added.begin(), added.end());
-                break;
+                return;
             }
             case 'q':  // BINPUT
             case 'r':  // LONG_BINPUT
-                remember(number(code == 'q' ? 1 : 4));
-                break;
+                return remember(number(code == 'q' ? 1 : 4));
             case 0x94:  // MEMOIZE
-                remember(memo_.size());
-                break;
+                return remember(memo_.size());
             case 'h':  // BINGET
             case 'j':  // LONG_BINGET
-                recall(number(code == 'h' ? 1 : 4));
-                break;
+                return recall(number(code == 'h' ? 1 : 4));
             default:
                 fail(cat("holds the instruction ", int{code}, ", which plain data does not need"));
         }
-        return false;
     }
 
     std::string key(const Node& node) const {

@@ -159,7 +159,6 @@ private:
             const auto group = std::make_shared<const RecordedGroup>(
                 RecordedGroup{.name = cat(operation, " of ", name),
                               .description = cat(operation, " of ", name),
-                              .axes = {},
                               .ranks = ranks});
             auto call = RecordedOperation{};
             call.backend = "nccl";

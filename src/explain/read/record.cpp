@@ -222,8 +222,6 @@ RecordReader::Reading::Group RecordReader::Reading::group_of(const Json& entry) 
     if (known == groups_.end()) {
         auto added = RecordedGroup{.name = names.front(),
                                    .description = names.size() > 1 ? names[1] : "",
-                                   .axes = {},
-                                   .ranks = {},
                                    .is_of_process = !group && *id != 0};
         if (!group) added.name = name_of_group(record_, *id, {});
         if (!group && *id == 0) added.description = "default_pg";
