@@ -615,6 +615,8 @@ TEST_F(LogFolder, ARankThatGaveUpElsewhere_IsNotBehind) {
     for (const auto rank : {1, 3, 4}) process(rank, timed_out(rank, 78, "BROADCAST", 80, 79));
     const auto said = explained({(folder_ / "logs").string()});
     EXPECT_EQ(findings_of(said), "behind {0, 2}\n");
+    EXPECT_THROW(explained({(logs.parent_path() / "records").string()}), UsageError)
+        << "records of several jobs";
     EXPECT_EQ(said.findings.at(0).details.at(0),
               "rank 0: 77 of 78 calls made on 'default_pg' {0..4} (inferred)");
 }

@@ -55,8 +55,8 @@ constexpr std::string_view ras = "ras://";
 constexpr auto most_bytes = std::uintmax_t{1} << 28;
 
 /// Returns what a folder holds but folders, sorted by name. A link that leads nowhere, or to itself, is a
-/// file. If it holds only folders, returns what these hold, `depth` folders deep: torchrun writes
-/// `ID/attempt_0/3/stderr.log`.
+/// file. If it holds only folders, returns what torchrun wrote there, `depth` folders deep:
+/// `ID/attempt_0/3/stderr.log`. Folders of records are of several jobs.
 std::vector<std::filesystem::path> files_of(const std::filesystem::path& folder, int depth = 0) {
     auto files = std::vector<std::filesystem::path>{};
     auto folders = std::vector<std::filesystem::path>{};
@@ -77,7 +77,8 @@ std::vector<std::filesystem::path> files_of(const std::filesystem::path& folder,
     std::ranges::sort(folders);
     if (depth > 0 && files.empty())
         for (const auto& inside : folders)
-            std::ranges::copy(files_of(inside, depth - 1), std::back_inserter(files));
+            for (auto& file : files_of(inside, depth - 1))
+                if (file.string().find("/attempt_") != std::string::npos) files.push_back(std::move(file));
     return files;
 }
 
