@@ -54,10 +54,6 @@ constexpr auto prefixes =
 
 std::string_view file_of(std::string_view path) { return path.substr(path.find_last_of('/') + 1); }
 
-bool is_one_of(std::string_view word, std::string_view words) {
-    return holds(frameworks::words_of(words), word);
-}
-
 /// The launcher of that name, a known one or a framework's.
 std::optional<Launcher> launcher_named(std::string_view path) {
     const auto name = file_of(path);
@@ -128,7 +124,8 @@ std::string dashed(std::string_view flag) {
     return text;
 }
 
-/// The number that one of these flags has, nothing where it is not said or not as one number.
+}  // namespace
+
 std::optional<int> number_of(const std::vector<std::string>& words, std::string_view flags) {
     auto number = std::optional<int>{};
     for (std::size_t i = 0; i < words.size(); ++i) {
@@ -140,6 +137,8 @@ std::optional<int> number_of(const std::vector<std::string>& words, std::string_
     }
     return number;
 }
+
+namespace {
 
 /// The ranks that a launcher starts; of several launchers, `known` are those that the outer ones start.
 std::optional<int> ranks_of(const Launcher& launcher, const std::vector<std::string>& words,
@@ -228,159 +227,14 @@ CommandLine taken_apart(const std::vector<std::string>& words) {
             command.ranks = *hosts * *per_host;  // for torchrun, which the program starts
     if (at == words.size()) at = image;
     if (at == words.size()) return command;
-    if (is_client(words, at)) return {};
     command.program = words[at];
+    if (is_client(words, at)) return {};
     // A program's own commands and models: `serve MODEL`.
     for (++at; at < words.size() && words[at].find_first_of("-+=") != 0 &&
                words[at].find('=') == std::string::npos && !is_configuration(words[at]);)
         ++at;
     command.words.assign(words.begin() + static_cast<std::ptrdiff_t>(at), words.end());
     return command;
-}
-
-namespace {
-
-constexpr auto opening =
-    std::to_array<std::string_view>({"if", "for", "while", "until", "case", "select", "{"});
-constexpr auto closing = std::to_array<std::string_view>({"fi", "done", "esac", "}"});
-constexpr auto between = std::to_array<std::string_view>({"then", "else", "elif", "do", "!"});
-constexpr auto declaring =
-    std::to_array<std::string_view>({"export", "local", "readonly", "declare", "typeset"});
-
-/// The text that a shell reads once more: behind `eval` and `bash -c`; "" for other commands.
-std::string read_again(const std::vector<std::string>& words) {
-    auto text = std::string{};
-    if (!words.empty() && words.front() == "eval")
-        for (auto word = words.begin() + 1; word != words.end(); ++word) text += *word + " ";
-    for (std::size_t i = 0; i + 2 < words.size(); ++i)
-        if (is_one_of(file_of(words[i]), "bash sh") && words[i + 1].starts_with('-') &&
-            words[i + 1].ends_with('c'))
-            text = words[i + 2];
-    return text;
-}
-
-/// Variables that Slurm sets, and the flags of sbatch that set them.
-constexpr auto of_batch = std::to_array<std::pair<std::string_view, std::string_view>>({
-    {"SLURM_NNODES SLURM_JOB_NUM_NODES", "--nodes -N"},
-    {"SLURM_NTASKS SLURM_NPROCS", "--ntasks -n"},
-    {"SLURM_NTASKS_PER_NODE", "--ntasks-per-node"},
-    {"SLURM_GPUS_PER_NODE SLURM_GPUS_ON_NODE", "--gpus-per-node"},
-});
-
-/// Runs through a script, with the variables that are certain.
-class Reader {
-public:
-    Reader(std::string_view text, std::string_view source) : source_(source) {
-        for (const auto line : formats::split(text, '\n'))
-            if (line.starts_with("#SBATCH "))
-                for (const auto word : frameworks::words_of(line.substr(0, line.find(" #")).substr(8)))
-                    batch_.emplace_back(word);
-        for (const auto& [names, flags] : of_batch)
-            if (const auto number = number_of(batch_, flags))
-                for (const auto name : frameworks::words_of(names))
-                    variables_.assign(cat(name, "=", *number), true);
-    }
-
-    void read(ShellCommand command) {
-        auto words = command.words.begin();
-        for (; words != command.words.end(); ++words) {
-            if (holds(opening, *words)) {
-                ++depth_;
-                if (*words == "for" && words + 1 != command.words.end()) {
-                    variables_.forget(words[1]);
-                    return;
-                }
-            } else if (holds(closing, *words)) {
-                depth_ = std::max(depth_ - 1, 0);
-            } else if (!holds(between, *words)) {
-                break;
-            }
-        }
-        command.words.erase(command.words.begin(), words);
-        const auto declares = !command.words.empty() && holds(declaring, command.words.front());
-        const auto is_assignment = [&](const std::string& word) {
-            auto scratch = ShellVariables();
-            return scratch.assign(word, false);
-        };
-        if (declares || std::ranges::all_of(command.words, is_assignment)) {
-            for (const auto& word : command.words)
-                variables_.assign(word, depth_ == 0 && !command.conditional);
-            return;
-        }
-        start(command);
-    }
-
-    std::vector<std::string> launch(std::string_view framework) && {
-        // Beside the job, a script starts clients, and pulls images.
-        const auto is_of_others = [&](const Launch& launch) {
-            return !is_of_framework(launch.job.program, framework);
-        };
-        if (std::ranges::count_if(launches_, is_of_others) + 1 == std::ssize(launches_))
-            std::erase_if(launches_, is_of_others);
-        if (launches_.empty()) return {};
-        if (launches_.size() == 1) return std::move(launches_.front().words);
-        auto lines = std::vector<std::string>{};
-        for (const auto& launch : launches_) lines.push_back(std::to_string(launch.line));
-        throw UsageError(cat(source_, " are a shell script that starts ", launches_.size(),
-                             " programs, in lines ", detail::with_commas(lines), "; keep one of them"));
-    }
-
-private:
-    /// Keeps a command that starts ranks.
-    void start(const ShellCommand& command, int again = 0) {
-        if (again > 10) formats::Limits(source_).refuse("evaluate a text more than 10 times");
-        auto words = std::vector<std::string>{};
-        auto unknown = std::vector<std::string>{};
-        auto refused = std::optional<UsageError>{};
-        for (const auto& word : command.words) {
-            const auto is_value = !words.empty() && words.back().starts_with("--") &&
-                                  words.back().find('=') == std::string::npos;
-            try {
-                std::ranges::move(variables_.expanded(word, is_value, source_), std::back_inserter(words));
-            } catch (const UsageError& error) {
-                if (!refused) refused = error;
-                words.push_back(word);
-                unknown.push_back(word);
-            }
-        }
-        const auto text = read_again(words);
-        if (!text.empty()) {
-            for (auto& each : shell_commands(text))
-                start({std::move(each.words), command.line, false}, again + 1);
-            return;
-        }
-        if (!is_command(words)) return;
-        if (words.front() == "srun") words.insert(words.begin() + 1, batch_.begin(), batch_.end());
-        auto command_line = taken_apart(words);
-        if (command_line.program.empty()) return;
-        // A launcher may be given anything: docker's ${TOKEN:+-e TOKEN}.
-        if (refused && !std::ranges::all_of(
-                           unknown, [&](const auto& word) { return holds(command_line.launcher, word); }))
-            throw *refused;
-        auto job = without_host(std::move(command_line));
-        if (std::ranges::find(launches_, job, &Launch::job) == launches_.end())
-            launches_.push_back({command.line, std::move(job), std::move(words)});
-    }
-
-    std::string_view source_;
-    std::vector<std::string> batch_;  // the flags of its lines `#SBATCH`
-    ShellVariables variables_;
-    int depth_ = 0;
-    struct Launch {
-        int line;
-        CommandLine job;
-        std::vector<std::string> words;
-    };
-    std::vector<Launch> launches_;
-};
-
-}  // namespace
-
-std::vector<std::string> launch_of(std::string_view text, std::string_view source,
-                                   std::string_view framework) {
-    auto reader = Reader(text, source);
-    for (auto& command : shell_commands(text)) reader.read(std::move(command));
-    return std::move(reader).launch(framework);
 }
 
 }  // namespace rankmesh::conversion

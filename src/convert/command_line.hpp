@@ -10,6 +10,8 @@
 
 #include <rankmesh/core/error.hpp>
 
+#include "frameworks/names.hpp"
+
 namespace rankmesh::frameworks {
 struct Start;
 }
@@ -17,6 +19,11 @@ struct Start;
 namespace rankmesh::conversion {
 
 using detail::cat;
+
+/// True for one of words that are written with spaces between.
+inline bool is_one_of(std::string_view word, std::string_view words) {
+    return frameworks::holds(frameworks::words_of(words), word);
+}
 
 /// How jobs of a framework are started; nothing is known of those without rows.
 const frameworks::Start& start_of(std::string_view framework);
@@ -31,6 +38,8 @@ struct CommandLine {
     bool operator==(const CommandLine&) const = default;
 };
 
+/// The number that one of these flags, by spaces, has; nothing where it is not said or not as one number.
+std::optional<int> number_of(const std::vector<std::string>& words, std::string_view flags);
 /// True for the name of a file with tables of settings: JSON, TOML or YAML.
 bool is_configuration(std::string_view name);
 /// True for a command whose first word is a launcher or a program that starts ranks, maybe after NAME=VALUE
@@ -45,11 +54,12 @@ CommandLine without_host(CommandLine command);
 /// Returns the words of the command in a script that starts the job, none if there is none: of several
 /// commands, the one that starts a program of the framework.
 ///
-/// Assignments, arrays, `${X:-1}`, `$((a * b))`, quotes, continuation lines and comments are evaluated. What
-/// they leave unknown stands as it is written, such as `$HOME/data` or `$(hostname)`, and so does a variable
-/// that a branch or a loop sets. Throws UsageError if several commands start a job, and for an unknown that
-/// may be any number of words.
-std::vector<std::string> launch_of(std::string_view text, std::string_view source,
+/// Assignments, arrays, `${X:-1}`, `$((a * b))`, quotes, continuation lines and comments are evaluated, and
+/// so are functions, branches that these decide, and files that `source` names in the folder of `path`. The
+/// script itself is given no words. What they leave unknown stands as it is written, such as `$HOME/data` or
+/// `$(hostname)`, and so does a variable that another branch or a loop sets. Throws UsageError if several
+/// commands start a job, and for an unknown that may be any number of words.
+std::vector<std::string> launch_of(std::string_view text, std::string_view source, std::string_view path,
                                    std::string_view framework);
 
 }  // namespace rankmesh::conversion

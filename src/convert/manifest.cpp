@@ -127,7 +127,7 @@ private:
         if (script.size() > formats::most_bytes)
             formats::Limits(source_).refuse(cat("expand to more than ", formats::most_bytes, " bytes"));
         try {
-            auto launch = ManifestLaunch{launch_of(script, source_, framework_), pods.jobs};
+            auto launch = ManifestLaunch{launch_of(script, source_, {}, framework_), pods.jobs};
             if (launch.words.empty()) return;
             add_host_count(launch.words, pods);
             launch.job = without_host(taken_apart(launch.words));

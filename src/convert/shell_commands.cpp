@@ -57,24 +57,62 @@ private:
         } else if (c == '\n') {
             end_command();
             ++at_;
-            skip_documents();
+            read_documents();
         } else if (is_shell_blank(c)) {
             end_word();
             ++at_;
+        } else if (is_in_test()) {
+            take_part();
+        } else if (in_pattern_ && (c == '(' || c == '|')) {
+            end_word();
+            ++at_;
+        } else if (in_pattern_ && c == ')') {
+            current_.is_pattern = true;
+            in_pattern_ = false;
+            end_command();
+            ++at_;
         } else if (two == "&&" || two == "||") {
             end_command();
-            current_.conditional = true;
+            current_.joint = c;
             at_ += 2;
         } else if (c == '<' || c == '>' || two == "&>") {
             redirect();
+        } else if (two == ";;") {
+            end_command();
+            commands_.push_back({{";;"}, line_});
+            in_pattern_ = true;
+            at_ += 2;
+        } else if (c == '(' && word_.empty() && two == "((") {
+            take_part();
+        } else if (c == '(' && begins_function()) {
+            end_word();
+            current_.words.insert(current_.words.end() - 1, "function");
+            end_command();
+            at_ = text_.find(')', at_) + 1;
         } else if (c == ';' || c == '|' || c == '&' || c == ')' || (c == '(' && !word_.ends_with('='))) {
             end_command();
             ++at_;
         } else {
-            const auto end = end_of_part(text_, at_);
-            word_ += text_.substr(at_, end - at_);
-            at_ = end;
+            take_part();
         }
+    }
+
+    void take_part() {
+        const auto end = end_of_part(text_, at_);
+        word_ += text_.substr(at_, end - at_);
+        at_ = end;
+    }
+
+    /// True inside of `[[ ... ]]`, where `&&` and `<` are words.
+    bool is_in_test() const {
+        return std::ranges::find(current_.words, "[[") != current_.words.end() &&
+               current_.words.back() != "]]" && word_ != "]]";
+    }
+
+    bool begins_function() const {
+        const auto close = text_.find_first_not_of(" \t", at_ + 1);
+        return close != text_.npos && text_[close] == ')' && word_.empty() != current_.words.empty() &&
+               !word_.ends_with('=');
     }
 
     /// Skips `2>&1`, `> FILE` and `<<WORD` with its text.
@@ -88,20 +126,27 @@ private:
         while (at_ < text_.size() &&
                std::string_view(" \t\r\n;|&<>").find(text_[at_]) == std::string_view::npos)
             at_ = end_of_part(text_, at_);
-        auto target = std::string(text_.substr(begin, at_ - begin));
-        std::erase_if(target, [](char c) { return c == '"' || c == '\'' || c == '\\'; });
-        if (is_document) documents_.push_back(std::move(target));
+        if (is_document && !(commands_.empty() && current_.words.empty()))
+            documents_.emplace_back(text_.substr(begin, at_ - begin));
     }
 
-    void skip_documents() {
-        for (const auto& end : std::exchange(documents_, {}))
+    /// Reads the here-documents of the line before, for the last of its commands.
+    void read_documents() {
+        for (auto& end : std::exchange(documents_, {})) {
+            auto& command = commands_.back();
+            command.is_literal =
+                std::erase_if(end, [](char c) { return c == '"' || c == '\'' || c == '\\'; }) > 0;
+            command.document.clear();
             while (at_ < text_.size()) {
                 const auto stop = std::min(text_.find('\n', at_), text_.size());
                 auto line = text_.substr(at_, stop - at_);
                 line.remove_prefix(std::min(line.find_first_not_of('\t'), line.size()));
                 at_ = std::min(stop + 1, text_.size());
                 if (line == end) break;
+                command.document += line;
+                command.document += '\n';
             }
+        }
     }
 
     void end_word() {
@@ -113,12 +158,17 @@ private:
             current_.line = line_;
         }
         current_.words.push_back(std::exchange(word_, {}));
+        const auto& words = current_.words;
+        if (words.size() < 3 || words.back() != "in" || words.end()[-3] != "case") return;
+        in_pattern_ = true;
+        end_command();
     }
 
     void end_command() {
         end_word();
-        if (!current_.words.empty()) commands_.push_back(std::exchange(current_, {}));
-        current_.conditional = false;
+        if (current_.words.empty()) return;
+        if (current_.words.front() == "esac") in_pattern_ = false;
+        commands_.push_back(std::exchange(current_, {}));
     }
 
     std::string_view text_;
@@ -127,6 +177,7 @@ private:
     int line_ = 1;
     std::string word_;
     ShellCommand current_;
+    bool in_pattern_ = false;  // where a branch of `case` begins
     std::vector<ShellCommand> commands_;
     std::vector<std::string> documents_;  // ends of the here-documents that begin on this line
 };

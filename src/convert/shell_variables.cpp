@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cstdlib>
 #include <utility>
@@ -8,6 +9,7 @@
 
 #include "convert/shell_words.hpp"
 #include "formats/limits.hpp"
+#include "formats/text.hpp"
 #include "frameworks/names.hpp"
 
 namespace rankmesh::conversion {
@@ -17,7 +19,7 @@ using frameworks::joined;
 namespace {
 
 struct UnknownFlags : UsageError {
-    using UsageError::UsageError;
+    explicit UnknownFlags(const UsageError& error) : UsageError(error) {}
 };
 
 bool is_name(std::string_view text) {
@@ -25,59 +27,69 @@ bool is_name(std::string_view text) {
            std::ranges::all_of(text, [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
 }
 
-/// Whole numbers with + - * / % and brackets; nothing for other text.
+/// Whole numbers with the signs of C and brackets; nothing for other text.
 class Arithmetic {
 public:
     explicit Arithmetic(std::string_view text) : text_(text) {}
 
     std::optional<long long> value() {
-        const auto sum = this->sum();
-        return sum && next() == '\0' ? sum : std::nullopt;
+        const auto value = chain(0);
+        return value && next() == '\0' ? value : std::nullopt;
     }
 
 private:
     static constexpr auto most = 1'000'000'000'000LL;
     using Number = std::optional<long long>;
+    using Signs = std::vector<std::string_view>;
 
     char next() {
         at_ = std::min(text_.find_first_not_of(" \t\r\n", at_), text_.size());
         return at_ < text_.size() ? text_[at_] : '\0';
     }
     /// Operands with these signs between them, from left to right.
-    Number chain(std::string_view signs, const auto& operand) {
-        auto value = operand();
-        while (value && next() != '\0' && signs.find(next()) != signs.npos) {
-            const auto sign = text_[at_++];
-            const auto other = operand();
-            value = other ? applied(*value, sign, *other) : std::nullopt;
+    Number chain(std::size_t level) {
+        static const auto levels =
+            std::array{Signs{"||"}, Signs{"&&"}, Signs{"==", "!=", "<=", ">=", "<", ">"}, Signs{"+", "-"},
+                       Signs{"*", "/", "%"}};
+        if (level == levels.size()) return factor();
+        auto value = chain(level + 1);
+        while (value && next() != '\0') {
+            const auto sign = std::ranges::find_if(
+                levels[level], [&](auto each) { return text_.substr(at_).starts_with(each); });
+            if (sign == levels[level].end()) break;
+            at_ += sign->size();
+            const auto other = chain(level + 1);
+            value = other ? applied(*value, *sign, *other) : std::nullopt;
         }
         return value;
     }
-    Number sum() {
-        return chain("+-", [this] { return product(); });
-    }
-    Number product() {
-        return chain("*/%", [this] { return factor(); });
-    }
-    static Number applied(long long a, char sign, long long b) {
+    static Number applied(long long a, std::string_view sign, long long b) {
         const auto is_large = std::abs(a) >= 1'000'000 || std::abs(b) >= 1'000'000;
-        if ((sign == '*' && is_large) || ((sign == '/' || sign == '%') && b == 0)) return std::nullopt;
-        const auto value = sign == '+'   ? a + b
-                           : sign == '-' ? a - b
-                           : sign == '*' ? a * b
-                           : sign == '/' ? a / b
-                                         : a % b;
+        if ((sign == "*" && is_large) || ((sign == "/" || sign == "%") && b == 0)) return std::nullopt;
+        const auto value = sign == "+"    ? a + b
+                           : sign == "-"  ? a - b
+                           : sign == "*"  ? a * b
+                           : sign == "/"  ? a / b
+                           : sign == "%"  ? a % b
+                           : sign == "||" ? a != 0 || b != 0
+                           : sign == "&&" ? a != 0 && b != 0
+                           : sign == "==" ? a == b
+                           : sign == "!=" ? a != b
+                           : sign == "<=" ? a <= b
+                           : sign == ">=" ? a >= b
+                           : sign == "<"  ? a < b
+                                          : a > b;
         return std::abs(value) > most ? std::nullopt : Number(value);
     }
     Number factor() {
-        if (const auto sign = next(); sign == '-' || sign == '(') {
+        if (const auto sign = next(); sign == '-' || sign == '(' || sign == '!') {
             if (++depth_ > 50) return std::nullopt;
             ++at_;
-            const auto value = sign == '-' ? factor() : sum();
+            const auto value = sign == '(' ? chain(0) : factor();
             if (sign == '(' && next() != ')') return std::nullopt;
             if (sign == '(') ++at_;
             --depth_;
-            return sign == '-' && value ? Number(-*value) : value;
+            return !value || sign == '(' ? value : sign == '-' ? -*value : *value == 0;
         }
         const auto end = std::min(text_.find_first_not_of("0123456789", at_), text_.size());
         const auto digits = text_.substr(at_, end - at_);
@@ -93,17 +105,31 @@ private:
 
 }  // namespace
 
+UsageError unknown_flags(std::string_view written, std::string_view source) {
+    return UsageError(cat(source, " pass ", detail::in_quotes(written),
+                          ", whose value they do not give; write the flags that it stands for"));
+}
+
+bool is_value_of(const std::vector<std::string>& before, std::string_view written) {
+    if (before.empty() || !before.back().starts_with("--") || before.back().find('=') != std::string::npos)
+        return false;
+    const auto name = formats::lower(written);
+    return std::ranges::none_of(std::array{"args", "flags", "opts", "extra", "options", "params"},
+                                [&](const char* word) { return name.find(word) != name.npos; });
+}
+
 /// Expands one written word.
 class ShellVariables::Expansion {
 public:
     Expansion(const ShellVariables& variables, std::string_view word, bool is_value, std::string_view source)
         : variables_(variables), word_(word), is_value_(is_value), source_(source) {}
 
-    Words words() {
-        read(word_, false);
+    Words words(bool quoted = false) {
+        read(word_, quoted);
         end_field();
         return std::move(words_);
     }
+    bool is_certain() const { return is_certain_; }
 
 private:
     void read(std::string_view text, bool quoted) {
@@ -164,8 +190,23 @@ private:
                 return end;
             }
             end = text[end] == '(' ? end_of_part(text, at) : end + 1;
+            if (const auto folder = folder_of_script(text.substr(at, end - at)); !folder.empty()) {
+                add(folder);
+                return end;
+            }
             // What the script itself is given follows as further words.
-            if (const auto whole = text.substr(at, end - at); whole != "$@" && whole != "$*")
+            const auto whole = text.substr(at, end - at);
+            const auto given = variables_.given();
+            const auto number = detail::number_in(whole.substr(1));
+            if (whole == "$@" || whole == "$*")
+                put(given.value_or(Words{}), quoted, whole == "$@");
+            else if (given && whole == "$#")
+                add(std::to_string(given->size()));
+            else if (given && number && *number > 0)
+                put(*number <= std::ssize(*given) ? Words{(*given)[static_cast<std::size_t>(*number) - 1]}
+                                                  : Words{},
+                    quoted, false);
+            else
                 unknown(whole, quoted);
             return end;
         }
@@ -173,31 +214,49 @@ private:
         return end;
     }
 
+    /// The folder of the script, from itself: `./..` for `$(cd "$(dirname "$0")/.." && pwd)`; "" for others.
+    static std::string folder_of_script(std::string_view command) {
+        const auto at = command.find("dirname ");
+        if (at == command.npos || command.find_first_of("0B", at) == command.npos)
+            return {};  // $0, BASH_SOURCE
+        const auto behind = command.substr(end_of_part(command, command.rfind("$(", at)));
+        return cat(".", behind.substr(0, behind.find_first_of("\" )")));
+    }
+
     /// `${NAME}`, `${NAME[@]}`, `${NAME:-otherwise}`.
     void braces(std::string_view whole, std::string_view inside, bool quoted) {
         auto end = std::min(inside.find_first_not_of("0123456789"), inside.size());  // ${1}
         if (end == 0)
             while (end < inside.size() && is_name(inside.substr(0, end + 1))) ++end;
-        const auto* value = variables_.value(inside.substr(0, end));
+        const auto name = inside.substr(0, end);
+        const auto* value = variables_.value(name);
         auto behind = inside.substr(end);
         const auto is_all = behind.starts_with("[@]") || behind.starts_with("[*]");
         if (is_all) behind.remove_prefix(3);
         if (end == 0) {
-            if (inside != "@" && inside != "*") unknown(whole, quoted);
+            if (inside == "@" || inside == "*")
+                variable(cat("$", inside), 0, quoted);
+            else
+                unknown(whole, quoted);
         } else if (behind.empty()) {
             if (value)
                 put(is_all ? *value : value->empty() ? Words{} : Words{value->front()}, quoted, is_all);
-            else
+            else if (!is_all || variables_.is_set(name))  // the environment has no arrays
                 unknown(whole, quoted);
         } else if (const auto sign = behind.find_first_of("-=");
                    sign <= 1 && (sign == 0 || behind[0] == ':')) {
             const auto is_set = value && (sign == 0 || !joined(*value, " ").empty());
             if (is_set)
                 put({joined(*value, " ")}, quoted, false);
-            else if (!variables_.values_.contains(inside.substr(0, end)) || value)
+            else if (!variables_.values_.contains(name) || value)
                 read(behind.substr(sign + 1), quoted);
             else
                 unknown(whole, quoted);
+        } else if (behind.starts_with('+') || behind.starts_with(":+")) {
+            if (variables_.values_.contains(name) && !value)
+                unknown(whole, quoted);
+            else if (value && (behind[0] == '+' || !joined(*value, " ").empty()))
+                read(behind.substr(behind.find('+') + 1), quoted);
         } else {
             unknown(whole, quoted);
         }
@@ -208,20 +267,24 @@ private:
         for (std::size_t i = 0; i < values.size(); ++i) {
             if (i > 0 && (each || !quoted)) end_field();
             begun_ = begun_ || quoted;
-            for (const auto c : values[i])
-                if (!quoted && (is_shell_blank(c) || c == '\n'))
+            for (std::size_t at = 0; at < values[i].size();) {
+                const auto begin = at;  // an unknown `$(wc -l x)` stays one word
+                at = values[i][begin] == '$' ? end_of_part(values[i], begin) : begin + 1;
+                const auto is_blank = is_shell_blank(values[i][begin]) || values[i][begin] == '\n';
+                if (is_blank && !quoted)
                     end_field();
                 else
-                    add({&c, 1});
+                    add(std::string_view(values[i]).substr(begin, at - begin));
+            }
         }
     }
 
     /// Adds an unknown as it is written.
     void unknown(std::string_view written, bool quoted) {
-        const auto may_be_flags = quoted ? written.ends_with("[@]}") : written == word_;
-        if (may_be_flags && !is_value_)
-            throw UnknownFlags(cat(source_, " pass ", detail::in_quotes(written),
-                                   ", whose value they do not give; write the flags that it stands for"));
+        is_certain_ = false;
+        const auto may_be_flags =
+            quoted ? written.ends_with("[@]}") : written == word_ && !written.starts_with("$(seq ");
+        if (may_be_flags && !is_value_) throw UnknownFlags(unknown_flags(written, source_));
         add(written);
     }
 
@@ -240,12 +303,27 @@ private:
     std::string_view source_;
     std::string field_;
     bool begun_ = false;
+    bool is_certain_ = true;
     Words words_;
 };
 
 ShellVariables::Words ShellVariables::expanded(std::string_view word, bool is_value,
                                                std::string_view source) const {
     return Expansion(*this, word, is_value, source).words();
+}
+
+std::string ShellVariables::document(std::string_view text) const {
+    return joined(Expansion(*this, text, true, {}).words(true), " ");
+}
+
+std::optional<std::string> ShellVariables::certain(std::string_view word) const {
+    auto expansion = Expansion(*this, word, true, {});
+    try {
+        const auto text = joined(expansion.words(), " ");
+        return expansion.is_certain() ? std::optional(text) : std::nullopt;
+    } catch (const UnknownFlags&) {
+        return std::nullopt;
+    }
 }
 
 const ShellVariables::Words* ShellVariables::value(std::string_view name) const {
@@ -298,8 +376,8 @@ bool ShellVariables::assign(std::string_view word, bool known) {
         try {
             for (const auto& command : shell_commands(written.substr(1, written.size() - 2)))
                 for (const auto& each : command.words) {
-                    const auto is_value = !words.empty() && words.back().starts_with("--");
-                    std::ranges::move(expanded(each, is_value, {}), std::back_inserter(words));
+                    std::ranges::move(expanded(each, is_value_of(words, each), {}),
+                                      std::back_inserter(words));
                 }
             values_[name] = std::move(words);
         } catch (const UnknownFlags&) {

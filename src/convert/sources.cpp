@@ -266,7 +266,7 @@ void Settings::parse(std::string text, std::string_view path) {
     } else if (framework_ == "areal" && inner.find_first_of(":=") < inner.find('=') &&
                !path.ends_with(".sh")) {
         values_ = {{"allocation_mode", std::string(inner)}};  // a text in a grammar of its own
-    } else if (const auto launch = launch_of(text, source_, framework_); !launch.empty()) {
+    } else if (const auto launch = launch_of(text, source_, path, framework_); !launch.empty()) {
         start(launch);
     } else if (path.ends_with(".sh") || text.starts_with("#!")) {
         throw UsageError(cat(source_,
