@@ -163,11 +163,12 @@ def _layer_of(block: Any, own: dict[str, Any], config: Any, hidden: int, index: 
             mixer += _add_latent_attention(sizes, module, hidden)
         elif _is_state(direct):
             counted.append(name)
-            sizes["state"] = _state_of(module)
-            sizes["weights"] = sum(p.numel() for p in module.parameters())
+            weights = sum(p.numel() for p in module.parameters())
+            sizes["state"] += _state_of(module)
+            sizes["weights"] += weights
             wide = ("num_v_heads", "num_heads", "num_attention_heads", "intermediate_size", "hidden_size")
             sizes["heads"] = sizes["heads"] or _first(module, *wide, otherwise=1)
-            mixer += sizes["weights"]
+            mixer += weights
         elif _is_attention(direct):
             counted.append(f"{name}.qkv_proj")  # which has a q_proj of its own in zaya
             mixer += _add_attention(sizes, module, direct, getattr(module, "config", config), hidden)
@@ -240,6 +241,8 @@ def _add_network(sizes: dict[str, int], own: dict[str, Any], config: Any, hidden
 
 
 def _is_state(direct: dict[str, Any]) -> bool:
+    if hasattr(direct.get("conv"), "conv"):  # a layer around a short convolution
+        return False
     return bool({"A_log", "conv1d", "rg_lru", "conv"} & set(direct)) or {"qkv_proj", "output_gate"} <= set(direct)
 
 
@@ -261,4 +264,7 @@ def _state_of(module: Any) -> int:
     ):
         if all(isinstance(getattr(module, name, None), int) for name in names):
             return math.prod(getattr(module, name) for name in names)
+    for name in ("conv", "conv1d"):
+        if hasattr(conv := getattr(module, name, None), "kernel_size"):
+            return conv.in_channels * (conv.kernel_size[0] - 1)  # type: ignore[no-any-return]
     raise UsageError(f"plan does not know what a {type(module).__name__} keeps of a sequence")
