@@ -182,14 +182,15 @@ class Current:
         """
         settings = {name: value for name, value in settings.items() if name != "self"}
         backend, rank, world_size = (settings.pop(name, None) for name in ("backend", "rank", "world_size"))
-        is_given = self._is_given(rank, world_size)
-        live = not is_given and of_torch() is not None
+        if rank is None and (torch := of_torch()) is not None and world_size == torch[1]:
+            world_size = None  # torch's own world
+        live = not self._is_given(rank, world_size) and of_torch() is not None
         axes = {each["name"]: each["axis"] for each in self._rows["settings"] if each["axis"]}
         is_class = self._rows["is_class"] and axes and "no world" not in self._rows["raises"]
-        if is_class and not is_given and not live:
+        if is_class and rank is None and not self._of_rank and of_torch() is None:
             products = [axis for each in axes.values() if " " in each for axis in each.split()]
             sizes = [settings.get(name) for name, axis in axes.items() if axis not in products]
-            rank, world_size = 0, prod(max(size or 1, 1) for size in sizes)
+            rank, world_size = 0, world_size or prod(max(size or 1, 1) for size in sizes)
 
         def make() -> list[str]:
             missing = self._rows["raises"].get("no world")

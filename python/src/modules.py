@@ -37,7 +37,7 @@ its ranks. This file is written when the package is built.
 
 from __future__ import annotations
 
-from typing import Any
+{standard}from typing import Any
 
 from rankmesh._core import Mesh as Mesh
 {imports}from rankmesh._rows import Current
@@ -152,26 +152,68 @@ class {base}:
 
 GETTER = '''
 
-_made: {initialize} | None = None
+_current: {initialize} | None = None
+_registered: dict[str, {initialize}] = {{}}
 
 
 def {maker}(
 {parameters}
 ) -> {initialize}:
-    """Makes a `{initialize}`, which `{getter}` gives from then on. Without a rank the first one stays."""
-    global _made
-    if _made is None or rank is not None:
-        _made = {initialize}(**locals())
-    else:
-        warnings.warn("there is a {initialize} already, which stays; these settings make none", stacklevel=2)
-    return _made
+    """Makes the `{initialize}` of this name, which becomes the current one if there is none.
+
+    Without a rank the first one of a name stays."""
+    settings = dict(locals())
+    if settings.pop("name") in _registered and rank is None:
+        warnings.warn(f"there is a {initialize} {{name!r}} already, which stays", stacklevel=2)
+        return _registered[name]
+    made = _registered[name] = {initialize}(**settings)
+    if _current is None or rank is not None:
+        set_{object}(made)
+    return made
 
 
 def {getter}() -> {initialize}:
-    """The `{initialize}` that `{maker}` has made; raises UsageError where it has made none."""
-    if _made is None:
+    """The current `{initialize}`; raises UsageError where there is none."""
+    if _current is None:
         raise UsageError("there is no {initialize} yet; call {maker} first")
-    return _made
+    return _current
+
+
+def {getter}_by_name(name: str) -> {initialize}:
+    """The `{initialize}` that `{maker}` has made under this name."""
+    if name not in _registered:
+        text = f"Parallel state {{name!r}} is not registered. Registered names: {{sorted(_registered)}}"
+        raise original(ValueError, text, "unknown")
+    return _registered[name]
+
+
+def set_{object}(parallel_state: {initialize} | None) -> {initialize} | None:
+    """Makes this the current `{initialize}`, and returns the one before."""
+    global _current
+    before, _current = _current, parallel_state
+    return before
+
+
+@contextlib.contextmanager
+def use_{object}(parallel_state: str | {initialize}) -> Iterator[None]:
+    """Makes this `{initialize}`, or the one of this name, the current one within a context."""
+    named = isinstance(parallel_state, str)
+    before = set_{object}({getter}_by_name(parallel_state) if named else parallel_state)  # type: ignore[arg-type]
+    try:
+        yield
+    finally:
+        set_{object}(before)
+
+
+def is_{object}_initialized() -> bool:
+    """True where there is a current `{initialize}`."""
+    return _current is not None
+
+
+def clear_{object}() -> None:
+    """Forgets every `{initialize}`."""
+    set_{object}(None)
+    _registered.clear()
 '''
 
 ACCESSOR = '''\
@@ -283,7 +325,9 @@ def module(told: dict[str, Any]) -> str:
         "state_class": told["state_class"] or "ParallelState",
         "parameters": indent(parameters, "    "),
         "original": original_of(told),
-        "imports": "import warnings\n\nfrom rankmesh._errors import UsageError\n" * bool(told["getter"])
+        "standard": "import contextlib\nimport warnings\nfrom collections.abc import Iterator\n" * bool(told["getter"]),
+        "imports": "from rankmesh._errors import UsageError\nfrom rankmesh._originals import original\n"
+        * bool(told["getter"])
         + f"from rankmesh._rows import {told['handle']} as {told['handle']}\n" * bool(told["handle"]),
         "notes": notes(settings),
     }
@@ -299,7 +343,10 @@ def module(told: dict[str, Any]) -> str:
         text += FUNCTIONS.format(**words) + "".join(f"{name} = current.{name}\n" for name in names if name)
         text += VARIABLES if told["state_class"] else ""
     if told["maker"]:
-        text += (VARIABLE if told["variable"] else GETTER).format(**{**words, "parameters": parameters})
+        if told["getter"]:
+            parameters = parameters.replace("    *,", '    name: str = "base",\n    *,', 1)
+        of = told["getter"].removeprefix("get_")
+        text += (VARIABLE if told["variable"] else GETTER).format(**{**words, "parameters": parameters, "object": of})
     return text
 
 

@@ -10,18 +10,11 @@
 
 namespace rankmesh::frameworks {
 
-/// The ranks of a period from its first.
-Layout Kind::along() const {
-    auto along = Layout{};
-    for (int k = inside; k < listed.digit_count(); ++k) along.append(listed.digit(k));
-    return along;
-}
-/// The same, as a group has them: ascending where its ranks are sorted.
-Layout Kind::in_group() const {
-    if (!row->sorted) return along();
+/// The ranks of a period from its first; `sorted`: ascending.
+Layout Kind::along(bool sorted) const {
     auto digits = std::vector<Digit>{};
     for (int k = inside; k < listed.digit_count(); ++k) digits.push_back(listed.digit(k));
-    std::ranges::sort(digits, std::greater(), &Digit::stride);
+    if (sorted) std::ranges::sort(digits, std::greater(), &Digit::stride);
     auto along = Layout{};
     for (const auto& digit : digits) along.append(digit);
     return along;
@@ -60,7 +53,7 @@ std::optional<GroupPart> Kind::listed_of(int rank) const {
 std::optional<GroupPart> Kind::of(int rank) const {
     auto own = listed_of(rank);
     if (!own || (!at.empty() && !own->contains(rank))) return std::nullopt;
-    if (row->sorted) own = GroupPart(Group(own->front(), in_group()), 0, 1, size, placed);
+    if (row->sorted) own = GroupPart(Group(own->front(), along(true)), 0, 1, size, placed);
     return own;
 }
 
@@ -68,7 +61,7 @@ std::optional<GroupPart> Kind::of(int rank) const {
 Mesh Kind::whole() const {
     auto digits = Layout{};
     for (int k = 0; k < inside; ++k) digits.push_back(listed.digit(k));
-    const auto along = in_group();
+    const auto along = this->along(row->sorted);
     for (int k = 0; k < along.digit_count(); ++k) digits.push_back(along.digit(k));
     auto names = std::vector<std::string>{"first"};
     for (int k = 0; k < digits.digit_count(); ++k) names.push_back(cat("d", k));

@@ -37,8 +37,7 @@ struct Kind {
 
 private:
     int parts() const { return (period + size - 1) / size; }
-    Layout along() const;
-    Layout in_group() const;
+    Layout along(bool sorted = false) const;
     std::optional<Layout> run() const;
     GroupPart listed_group(int number) const;
     Mesh whole() const;

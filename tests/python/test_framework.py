@@ -177,11 +177,38 @@ def test_the_object_that_a_function_made_is_given() -> None:
         veomni.get_parallel_state()
     made = veomni.init_parallel_state(dp_size=4, extra_parallel_sizes=[2], rank=1, world_size=4)
     assert veomni.get_parallel_state() is made
-    with pytest.warns(UserWarning, match="there is a ParallelState already, which stays"):
+    with pytest.warns(UserWarning, match="there is a ParallelState 'base' already, which stays"):
         assert veomni.init_parallel_state(dp_size=2) is made
     assert list(made.extra_parallel_group("ep")) == [0, 1]
     with pytest.raises(ValueError, match="extra_parallel_names does not have 'em'"):
         made.extra_parallel_group("em")
+
+
+def test_the_size_of_the_world_alone_is_enough_for_a_configuration() -> None:
+    dims = module("archon").ArchonParallelDims(tp=2, world_size=8)
+    assert (dims.dp_shard_enabled, dims.context_and_model_parallel_size, dims.world_size) == (True, 2, 8)
+    assert list(dims.get_group("tp")) == [0, 1]
+    with pytest.raises(UsageError, match=r"was given rank alone; give world_size as well"):
+        module("archon").ArchonParallelDims(rank=3)
+
+
+def test_veomnis_states_have_names_and_one_of_them_is_current() -> None:
+    veomni = module("veomni")
+    veomni.clear_parallel_state()
+    assert not veomni.is_parallel_state_initialized()
+    first = veomni.init_parallel_state(dp_size=4, rank=1, world_size=4)
+    second = veomni.init_parallel_state(tp_size=4, name="vision", rank=1, world_size=4)
+    assert veomni.set_parallel_state(first) is second
+    assert veomni.get_parallel_state_by_name("base") is first
+    for state in ("vision", second):
+        with veomni.use_parallel_state(state):
+            assert veomni.get_parallel_state() is second
+        assert veomni.get_parallel_state() is first
+    with pytest.raises(ValueError, match=r"'audio' is not registered. Registered names: \['base', 'vision'\]"):
+        veomni.get_parallel_state_by_name("audio")
+    veomni.clear_parallel_state()
+    with pytest.raises(UsageError, match="there is no ParallelState yet"):
+        veomni.get_parallel_state()
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if rows.rows(name)["by_value"]])

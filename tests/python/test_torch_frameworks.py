@@ -53,6 +53,19 @@ def test_picotrons_manager_has_torchs_groups(tmp_path: Path) -> None:
     ranks(8, picotron, tmp_path)
 
 
+def archon(rank: int, size: int) -> None:
+    from rankmesh.archon import ArchonParallelDims
+
+    dims = ArchonParallelDims(tp=2, world_size=size)
+    check(dims.get_group("tp"), [rank // 2 * 2, rank // 2 * 2 + 1])
+    with pytest.raises(rankmesh.UsageError, match="was given world_size alone; give rank as well"):
+        ArchonParallelDims(tp=2, world_size=2 * size)
+
+
+def test_archon_takes_the_size_of_torchs_world(tmp_path: Path) -> None:
+    ranks(4, archon, tmp_path)
+
+
 def one_is_missing(rank: int, size: int, store: str, framework: str) -> str:
     from rankmesh.megatron import parallel_state
     from rankmesh.picotron import process_group_manager as pgm

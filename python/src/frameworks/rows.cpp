@@ -105,24 +105,19 @@ const frameworks::Framework& framework_of(nb::handle name) {
     return frameworks::framework_named(text_of(name, "the name of a framework"));
 }
 
+using Rows = frameworks::Framework;
+constexpr std::pair<const char*, std::string Rows::*> texts[] = {
+    {"name", &Rows::name},         {"version", &Rows::version},       {"original", &Rows::original},
+    {"title", &Rows::title},       {"initialize", &Rows::initialize}, {"backend_after", &Rows::backend_after},
+    {"ensure", &Rows::ensure},     {"maker", &Rows::maker},           {"getter", &Rows::getter},
+    {"base", &Rows::base},         {"module", &Rows::module},         {"state_class", &Rows::state_class},
+    {"variable", &Rows::variable}, {"handle", &Rows::handle}};
+
 /// The rows of a framework, for what is made of them in Python.
 nb::dict rows_of(nb::handle name) {
     const auto& framework = framework_of(name);
     auto rows = nb::dict();
-    rows["name"] = framework.name;
-    rows["version"] = framework.version;
-    rows["original"] = framework.original;
-    rows["title"] = framework.title;
-    rows["initialize"] = framework.initialize;
-    rows["backend_after"] = framework.backend_after;
-    rows["ensure"] = framework.ensure;
-    rows["maker"] = framework.maker;
-    rows["getter"] = framework.getter;
-    rows["base"] = framework.base;
-    rows["state_class"] = framework.state_class;
-    rows["module"] = framework.module;
-    rows["variable"] = framework.variable;
-    rows["handle"] = framework.handle;
+    for (const auto& [key, text] : texts) rows[key] = framework.*text;
     rows["is_class"] = framework.is_class();
     rows["by_value"] = framework.by_value;
     rows["settings"] = settings_of(framework.settings);
