@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rankmesh import Group
 from rankmesh._frameworks import device_mesh as _native
 from rankmesh._originals import FrameworkError, raises
 from rankmesh._world import world_of
@@ -42,19 +41,8 @@ class DeviceMesh(_native.DeviceMesh):
     def __getitem__(self, mesh_dim_names: str | tuple[str, ...]) -> DeviceMesh:
         return DeviceMesh(self.part(mesh_dim_names), self.device_type)
 
-    def _name_of(self, mesh_dim: str | int | None) -> str | None:
-        names = self.mesh_dim_names or tuple(f"dim_{i}" for i in range(self.ndim))
-        return names[mesh_dim] if isinstance(mesh_dim, int) else mesh_dim
-
-    @raises(_kind)
-    def get_group(self, mesh_dim: str | int | None = None) -> Group:
-        """Returns the ranks along one dimension, which is optional if there is only one."""
-        return super().get_group(self._name_of(mesh_dim))
-
-    @raises(_kind)
-    def get_local_rank(self, mesh_dim: str | int | None = None) -> int:
-        """Returns this rank's index along one dimension."""
-        return super().get_local_rank(self._name_of(mesh_dim))
+    get_group = raises(_kind)(_native.DeviceMesh.get_group)
+    get_local_rank = raises(_kind)(_native.DeviceMesh.get_local_rank)
 
     @raises(_kind)
     def _flatten(self, mesh_dim_name: str | None = None) -> DeviceMesh:

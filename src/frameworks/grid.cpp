@@ -127,6 +127,18 @@ std::vector<AccessorRow> accessors() {
     return rows;
 }
 
+void add_groups(std::vector<AccessorRow>& rows, bool may_lack, const char* slice_getter) {
+    const auto add = [&](const char* kind, const char* doc, const char* getter) {
+        rows.push_back({kind, kind, Quantity::group, doc});
+        if (may_lack) rows.back().without.emplace();
+        also(rows, getter, kind);
+    };
+    add(model_kind, "All stages and slices of one replica.", "get_model_parallel_group");
+    add(data_kind, "The ranks of the same stage of all pipelines.", "get_data_parallel_group");
+    add(pipe_kind, "This rank's pipeline.", "get_pipe_parallel_group");
+    add(slice_kind, "The tensor slices of this rank's stage and replica.", slice_getter);
+}
+
 void also(std::vector<AccessorRow>& rows, const std::string& name, std::string_view of) {
     auto row = *std::ranges::find(rows, of, &AccessorRow::name);
     row.name = name;

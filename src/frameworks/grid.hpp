@@ -14,6 +14,8 @@ KindRow kind(const std::string& name, const std::string& groups);
 /// The groups over pipe, data and `slice`, the axis of tensor slices; those `on_host` are there twice.
 std::vector<KindRow> kinds(const std::string& slice, bool on_host);
 std::vector<AccessorRow> accessors();
+/// Adds the groups of a replica, of data, of a pipeline and of slices, with their getters.
+void add_groups(std::vector<AccessorRow>& rows, bool may_lack, const char* slice_getter);
 /// Adds a method that answers what another accessor does.
 void also(std::vector<AccessorRow>& rows, const std::string& name, std::string_view of);
 

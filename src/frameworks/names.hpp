@@ -35,6 +35,12 @@ inline std::string list_of(const std::vector<std::string>& names) {
     return names.empty() ? "[]" : cat("['", joined(names, "', '"), "']");
 }
 
+inline std::string upper(std::string text) {
+    for (auto& c : text)
+        if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
+    return text;
+}
+
 bool holds(const auto& names, std::string_view name) {
     return std::ranges::find(names, name) != std::ranges::end(names);
 }

@@ -135,22 +135,11 @@ public:
     /// All stages and slices of one replica.
     std::optional<GroupPart> get_model_parallel_group() const { return group("get_model_parallel_group"); }
 
-    /// The same on the host.
-    std::optional<GroupPart> ds_model_proc_group_gloo() const { return group("ds_model_proc_group_gloo"); }
-
     /// The ranks of the same stage of all pipelines.
     std::optional<GroupPart> dp_proc_group() const { return group("dp_proc_group"); }
 
     /// The ranks of the same stage of all pipelines.
     std::optional<GroupPart> get_data_parallel_group() const { return group("get_data_parallel_group"); }
-
-    /// The same on the host.
-    std::optional<GroupPart> dp_proc_group_gloo() const { return group("dp_proc_group_gloo"); }
-
-    /// The same on the host.
-    std::optional<GroupPart> get_data_parallel_group_gloo() const {
-        return group("get_data_parallel_group_gloo");
-    }
 
     /// This rank's pipeline.
     std::optional<GroupPart> pp_proc_group() const { return group("pp_proc_group"); }
@@ -158,7 +147,21 @@ public:
     /// This rank's pipeline.
     std::optional<GroupPart> get_pipe_parallel_group() const { return group("get_pipe_parallel_group"); }
 
-    /// The same on the host.
+    /// The tensor slices of this rank's stage and replica.
+    std::optional<GroupPart> slice_proc_group() const { return group("slice_proc_group"); }
+
+    /// The tensor slices of this rank's stage and replica.
+    std::optional<GroupPart> get_tensor_model_parallel_group() const {
+        return group("get_tensor_model_parallel_group");
+    }
+
+    /// A replica's ranks, on the host.
+    std::optional<GroupPart> ds_model_proc_group_gloo() const { return group("ds_model_proc_group_gloo"); }
+
+    /// The ranks of the same stage, on the host.
+    std::optional<GroupPart> dp_proc_group_gloo() const { return group("dp_proc_group_gloo"); }
+
+    /// This rank's pipeline, on the host.
     std::optional<GroupPart> pp_proc_group_gloo() const { return group("pp_proc_group_gloo"); }
 
     /// The first and last stage, on these stages.
@@ -169,24 +172,21 @@ public:
         return group("position_embedding_proc_group");
     }
 
-    /// The tensor slices of this rank's stage and replica.
-    std::optional<GroupPart> slice_proc_group() const { return group("slice_proc_group"); }
-
-    /// The tensor slices of this rank's stage and replica.
-    std::optional<GroupPart> get_tensor_model_parallel_group() const {
-        return group("get_tensor_model_parallel_group");
-    }
-
-    /// The same on the host.
+    /// The tensor slices, on the host.
     std::optional<GroupPart> slice_proc_group_gloo() const { return group("slice_proc_group_gloo"); }
-
-    /// The same on the host.
-    std::optional<GroupPart> get_tensor_model_parallel_cpu_group() const {
-        return group("get_tensor_model_parallel_cpu_group");
-    }
 
     /// All replicas and slices of this rank's stage.
     std::optional<GroupPart> tp_dp_proc_group() const { return group("tp_dp_proc_group"); }
+
+    /// The ranks of the same stage, on the host.
+    std::optional<GroupPart> get_data_parallel_group_gloo() const {
+        return group("get_data_parallel_group_gloo");
+    }
+
+    /// The tensor slices, on the host.
+    std::optional<GroupPart> get_tensor_model_parallel_cpu_group() const {
+        return group("get_tensor_model_parallel_cpu_group");
+    }
 };
 
 /// The same in a job. A group is a communicator.
@@ -198,27 +198,27 @@ public:
 
     Communicator* ds_model_proc_group() { return live_.find(*this, "ds_model_proc_group"); }
     Communicator* get_model_parallel_group() { return live_.find(*this, "get_model_parallel_group"); }
-    Communicator* ds_model_proc_group_gloo() { return live_.find(*this, "ds_model_proc_group_gloo"); }
     Communicator* dp_proc_group() { return live_.find(*this, "dp_proc_group"); }
     Communicator* get_data_parallel_group() { return live_.find(*this, "get_data_parallel_group"); }
-    Communicator* dp_proc_group_gloo() { return live_.find(*this, "dp_proc_group_gloo"); }
-    Communicator* get_data_parallel_group_gloo() { return live_.find(*this, "get_data_parallel_group_gloo"); }
     Communicator* pp_proc_group() { return live_.find(*this, "pp_proc_group"); }
     Communicator* get_pipe_parallel_group() { return live_.find(*this, "get_pipe_parallel_group"); }
+    Communicator* slice_proc_group() { return live_.find(*this, "slice_proc_group"); }
+    Communicator* get_tensor_model_parallel_group() {
+        return live_.find(*this, "get_tensor_model_parallel_group");
+    }
+    Communicator* ds_model_proc_group_gloo() { return live_.find(*this, "ds_model_proc_group_gloo"); }
+    Communicator* dp_proc_group_gloo() { return live_.find(*this, "dp_proc_group_gloo"); }
     Communicator* pp_proc_group_gloo() { return live_.find(*this, "pp_proc_group_gloo"); }
     Communicator* embedding_proc_group() { return live_.find(*this, "embedding_proc_group"); }
     Communicator* position_embedding_proc_group() {
         return live_.find(*this, "position_embedding_proc_group");
     }
-    Communicator* slice_proc_group() { return live_.find(*this, "slice_proc_group"); }
-    Communicator* get_tensor_model_parallel_group() {
-        return live_.find(*this, "get_tensor_model_parallel_group");
-    }
     Communicator* slice_proc_group_gloo() { return live_.find(*this, "slice_proc_group_gloo"); }
+    Communicator* tp_dp_proc_group() { return live_.find(*this, "tp_dp_proc_group"); }
+    Communicator* get_data_parallel_group_gloo() { return live_.find(*this, "get_data_parallel_group_gloo"); }
     Communicator* get_tensor_model_parallel_cpu_group() {
         return live_.find(*this, "get_tensor_model_parallel_cpu_group");
     }
-    Communicator* tp_dp_proc_group() { return live_.find(*this, "tp_dp_proc_group"); }
 
 private:
     frameworks::Live live_;

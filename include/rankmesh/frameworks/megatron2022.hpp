@@ -97,16 +97,6 @@ public:
     /// The members of this pipeline's position embedding group, on every stage.
     GroupPart position_embedding_global_ranks() const { return *group("_POSITION_EMBEDDING_GLOBAL_RANKS"); }
 
-    /// The current virtual stage.
-    std::optional<int> virtual_pipeline_model_parallel_rank() const {
-        return get<std::optional<int>>("_VIRTUAL_PIPELINE_MODEL_PARALLEL_RANK");
-    }
-
-    /// How many virtual stages there are.
-    std::optional<int> virtual_pipeline_model_parallel_world_size() const {
-        return get<std::optional<int>>("_VIRTUAL_PIPELINE_MODEL_PARALLEL_WORLD_SIZE");
-    }
-
     /// The split as it was given.
     std::optional<int> pipeline_model_parallel_split_rank() const {
         return get<std::optional<int>>("_PIPELINE_MODEL_PARALLEL_SPLIT_RANK");
@@ -138,8 +128,18 @@ public:
     }
 
     /// The current virtual stage; nothing without virtual stages.
+    std::optional<int> virtual_pipeline_model_parallel_rank() const {
+        return get<std::optional<int>>("_VIRTUAL_PIPELINE_MODEL_PARALLEL_RANK");
+    }
+
+    /// The current virtual stage; nothing without virtual stages.
     std::optional<int> get_virtual_pipeline_model_parallel_rank() const {
         return get<std::optional<int>>("get_virtual_pipeline_model_parallel_rank");
+    }
+
+    /// How many virtual stages there are; nothing without them.
+    std::optional<int> virtual_pipeline_model_parallel_world_size() const {
+        return get<std::optional<int>>("_VIRTUAL_PIPELINE_MODEL_PARALLEL_WORLD_SIZE");
     }
 
     /// How many virtual stages there are; nothing without them.

@@ -23,6 +23,10 @@ from rankmesh.deepspeed.topology import _prime_factors as _prime_factors
 if TYPE_CHECKING:
     from rankmesh.torch._named import Named, NamedGroups
 
+__all__ = ["GLOBAL_PROCESS_GROUP_REGISTRY", "DataPipeTensorParallelTopology", "FakeGrid", "ParallelGrid"]
+__all__ += ["PipeDataTensorParallelTopology", "ProcessTopology", "decompose_to_three_factors"]
+__all__ += ["destroy_all_comm_groups", "new_or_get_group"]
+
 Handle: TypeAlias = Any
 """A group of this rank: torch's, or a rankmesh.Group without a process."""
 

@@ -14,9 +14,7 @@ if TYPE_CHECKING:
 Axes: TypeAlias = "str | Iterable[str]"
 
 
-def mpu(
-    member: Member, *, data: Axes = "dp", tensor: Axes = "tp", pipe: Axes = (), sequence: Axes = ()
-) -> ModelParallelUnit:
+class mpu:  # noqa: N801 (what DeepSpeed calls it)
     """What DeepSpeed takes as `mpu`: the groups that `rankmesh.torch.init` has made, along these axes of its plan.
 
     The model parallel group is along `tensor` and `pipe`, that of ZeRO with `sequence` parallelism along `sequence` and
@@ -24,33 +22,21 @@ def mpu(
 
         me = rankmesh.torch.init("pp=2 dp=* tp=2", over=[("pp", "tp")])
         deepspeed.initialize(model=model, mpu=rankmesh.deepspeed.mpu(me, pipe="pp"), ...)
-    """
-    given = {"data": data, "tensor": tensor, "pipe": pipe, "sequence": sequence}
-    return ModelParallelUnit(
-        member, **{kind: (it,) if isinstance(it, str) else tuple(it) for kind, it in given.items()}
-    )
 
-
-class ModelParallelUnit:
-    """The groups of a plan under the names that DeepSpeed asks an mpu for: `get_data_parallel_group()`, its
-    `world_size` and `rank`, and the same of model, tensor_model, slice, pipeline_model and pipe.
-
-    With sequence parallelism also of sequence and sequence_data, by whose names DeepSpeed recognises it.
+    It has the names that DeepSpeed asks for: `get_data_parallel_group()`, its `world_size` and `rank`, and the same of
+    model, tensor_model, slice, pipeline_model and pipe. With sequence parallelism also of sequence and sequence_data,
+    by whose names DeepSpeed recognises it.
     """
 
     def __init__(
-        self,
-        member: Member,
-        data: tuple[str, ...],
-        tensor: tuple[str, ...],
-        pipe: tuple[str, ...],
-        sequence: tuple[str, ...],
+        self, member: Member, *, data: Axes = "dp", tensor: Axes = "tp", pipe: Axes = (), sequence: Axes = ()
     ) -> None:
-        self._member, self._data, self._tensor = member, data, tensor
-        kinds = {"data": data, "model": tensor + pipe, "tensor_model": tensor, "slice": tensor}
-        if sequence:
-            kinds |= {"sequence": sequence, "sequence_data": sequence + data}
-        for name, axes in (kinds | {"pipeline_model": pipe, "pipe": pipe}).items():
+        dp, tp, pp, sp = ([it] if isinstance(it, str) else list(it) for it in (data, tensor, pipe, sequence))
+        self._member, self._data, self._tensor = member, dp, tp
+        kinds = {"data": dp, "model": tp + pp, "tensor_model": tp, "slice": tp}
+        if sp:
+            kinds |= {"sequence": sp, "sequence_data": sp + dp}
+        for name, axes in (kinds | {"pipeline_model": pp, "pipe": pp}).items():
             group = partial(member.group, *axes) if axes or name in kinds else lambda: None
             group()  # what was not declared is said here, and not in the middle of a training
             setattr(self, f"get_{name}_parallel_group", group)

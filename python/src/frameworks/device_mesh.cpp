@@ -9,8 +9,14 @@ using frameworks::DeviceMesh;
 
 namespace {
 
-std::optional<std::string> name_in(nb::handle name, const char* what) {
-    return name.is_none() ? std::nullopt : std::optional(text_of(name, what));
+/// A dimension by its name or its number, which counts from the end if negative; nothing for None.
+std::optional<std::string> dim_in(const DeviceMesh& mesh, nb::handle dim) {
+    if (dim.is_none()) return std::nullopt;
+    if (!nb::isinstance<nb::int_>(dim)) return text_of(dim, "mesh_dim");
+    const auto number = int_of(dim, "mesh_dim"), i = number < 0 ? number + mesh.ndim() : number;
+    if (i < 0 || i >= mesh.ndim()) throw nb::index_error("tuple index out of range");
+    const auto names = mesh.mesh_dim_names();
+    return names ? (*names)[static_cast<std::size_t>(i)] : "dim_" + std::to_string(i);
 }
 
 nb::typed<nb::tuple, nb::str, nb::ellipsis> tuple_of(const std::vector<std::string>& names) {
@@ -60,17 +66,18 @@ void bind_device_mesh(nb::module_& parent) {
             "The names that flattening gave to parts of the root, with the axes of each.");
     method(own, "def part(self, names: str | collections.abc.Iterable[str]) -> DeviceMesh", "",
            [](const DeviceMesh& self, nb::handle names) { return self[texts_of(names, "mesh_dim_names")]; });
-    method(own, "def get_group(self, mesh_dim: str | None) -> rankmesh._core.Group", "",
+    method(own, "def get_group(self, mesh_dim: str | int | None = None) -> rankmesh._core.Group",
+           "Returns the ranks along one dimension, which is optional if there is only one.",
            [](const DeviceMesh& self, nb::handle mesh_dim) {
-               return Ranks(self.get_group(name_in(mesh_dim, "mesh_dim")));
+               return Ranks(self.get_group(dim_in(self, mesh_dim)));
            });
-    method(own, "def get_local_rank(self, mesh_dim: str | None) -> int", "",
-           [](const DeviceMesh& self, nb::handle mesh_dim) {
-               return self.get_local_rank(name_in(mesh_dim, "mesh_dim"));
+    method(own, "def get_local_rank(self, mesh_dim: str | int | None = None) -> int",
+           "Returns this rank's index along one dimension.", [](const DeviceMesh& self, nb::handle mesh_dim) {
+               return self.get_local_rank(dim_in(self, mesh_dim));
            });
     method(own, "def flatten(self, name: str | None) -> DeviceMesh", "",
            [](const DeviceMesh& self, nb::handle name) {
-               return self.flatten(name_in(name, "mesh_dim_name").value_or(""));
+               return self.flatten(name.is_none() ? "" : text_of(name, "mesh_dim_name"));
            });
     function(m,
              "def init_device_mesh(mesh_shape: collections.abc.Iterable[int], mesh_dim_names: "

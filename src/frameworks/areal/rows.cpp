@@ -50,23 +50,17 @@ std::vector<KindRow> kinds() {
 
 std::vector<AccessorRow> accessors() {
     auto rows = of_grid::accessors();
-    const auto add = [&](const char* kind, const char* doc, const char* getter = nullptr) {
+    of_grid::add_groups(rows, true, "get_tensor_model_parallel_group");
+    for (const auto& [kind, doc] : {std::pair("ds_model_proc_group_gloo", "A replica's ranks, on the host."),
+                                    {"dp_proc_group_gloo", "The ranks of the same stage, on the host."},
+                                    {"pp_proc_group_gloo", "This rank's pipeline, on the host."},
+                                    {"embedding_proc_group", "The first and last stage, on these stages."},
+                                    {"position_embedding_proc_group", "The first stage, on this stage."},
+                                    {"slice_proc_group_gloo", "The tensor slices, on the host."},
+                                    {"tp_dp_proc_group", "All replicas and slices of this rank's stage."}})
         rows.push_back(lenient(kind, kind, Quantity::group, doc));
-        if (getter) of_grid::also(rows, getter, kind);
-    };
-    constexpr auto on_host = "The same on the host.";
-    add("ds_model_proc_group", "All stages and slices of one replica.", "get_model_parallel_group");
-    add("ds_model_proc_group_gloo", on_host);
-    add("dp_proc_group", "The ranks of the same stage of all pipelines.", "get_data_parallel_group");
-    add("dp_proc_group_gloo", on_host, "get_data_parallel_group_gloo");
-    add("pp_proc_group", "This rank's pipeline.", "get_pipe_parallel_group");
-    add("pp_proc_group_gloo", on_host);
-    add("embedding_proc_group", "The first and last stage, on these stages.");
-    add("position_embedding_proc_group", "The first stage, on this stage.");
-    add("slice_proc_group", "The tensor slices of this rank's stage and replica.",
-        "get_tensor_model_parallel_group");
-    add("slice_proc_group_gloo", on_host, "get_tensor_model_parallel_cpu_group");
-    add("tp_dp_proc_group", "All replicas and slices of this rank's stage.");
+    of_grid::also(rows, "get_data_parallel_group_gloo", "dp_proc_group_gloo");
+    of_grid::also(rows, "get_tensor_model_parallel_cpu_group", "slice_proc_group_gloo");
     return rows;
 }
 

@@ -24,15 +24,7 @@ void check(Given& given) {
 
 std::vector<AccessorRow> accessors() {
     auto rows = of_grid::accessors();
-    const auto add = [&](const char* kind, const char* doc, const char* getter) {
-        rows.push_back({kind, kind, Quantity::group, doc});
-        of_grid::also(rows, getter, kind);
-    };
-    add("ds_model_proc_group", "All stages and slices of one replica.", "get_model_parallel_group");
-    add("dp_proc_group", "The ranks of the same stage of all pipelines.", "get_data_parallel_group");
-    add("pp_proc_group", "This rank's pipeline.", "get_pipe_parallel_group");
-    add("slice_proc_group", "The tensor slices of this rank's stage and replica.",
-        "get_slice_parallel_group");
+    of_grid::add_groups(rows, false, "get_slice_parallel_group");
     of_grid::also(rows, "get_data_parallel_group_ranks", "dp_group");
     of_grid::also(rows, "get_pipeline_model_parallel_rank", "stage_id");
     of_grid::also(rows, "get_pipeline_model_parallel_world_size", "pipe_parallel_size");

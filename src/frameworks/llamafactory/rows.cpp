@@ -2,7 +2,6 @@
 // LlamaFactory's DistributedInterface: the data mesh dp x cp, and over the same ranks the model mesh
 // mp_replicate x mp_shard.
 #include <algorithm>
-#include <cctype>
 
 #include "frameworks/row_makers.hpp"
 
@@ -13,10 +12,8 @@ namespace of_llamafactory {
 constexpr const char* dims[] = {"mp_replicate", "mp_shard", "dp", "cp"};
 
 /// `get_rank(Dim.DP)`.
-std::string call_of(std::string_view accessor, std::string dim) {
-    std::ranges::transform(dim, dim.begin(),
-                           [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-    return cat(accessor, "(Dim.", dim, ")");
+std::string call_of(std::string_view accessor, const std::string& dim) {
+    return cat(accessor, "(Dim.", upper(dim), ")");
 }
 
 KindRow along(const char* dim, const char* groups) {

@@ -150,10 +150,7 @@ constexpr Own names[] = {
 /// GTP_WEIGHT_REMAT_GROUP of gtp_weight_remat.
 std::string kind_of(std::string_view name) {
     if (name.starts_with("inter_")) return "HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_L1";
-    auto kind = cat(name, "_GROUP");
-    for (auto& c : kind)
-        if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
-    return kind;
+    return upper(cat(name, "_GROUP"));
 }
 
 /// What Megatron's rows have besides.

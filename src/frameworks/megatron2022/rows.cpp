@@ -124,10 +124,6 @@ std::vector<AccessorRow> accessors() {
         return AccessorRow{
             .name = name, .kind = kind, .quantity = quantity, .doc = doc, .missing = missing, .listed = true};
     };
-    const auto remembered = [](const char* name, const char* slot, const char* doc) {
-        return AccessorRow{
-            .name = name, .quantity = value, .doc = doc, .type = Type::maybe_number, .slot = slot};
-    };
     constexpr auto no_pipeline = "Pipeline parallel group is not initialized";
     constexpr auto no_data = "Data parallel group is not initialized";
     auto rows = std::vector<AccessorRow>{
@@ -158,15 +154,18 @@ std::vector<AccessorRow> accessors() {
                "The members of this pipeline's embedding group, on every stage."),
         listed("_POSITION_EMBEDDING_GLOBAL_RANKS", position, ranks, "",
                "The members of this pipeline's position embedding group, on every stage."),
-        remembered("_VIRTUAL_PIPELINE_MODEL_PARALLEL_RANK", virtual_rank, "The current virtual stage."),
-        remembered("_VIRTUAL_PIPELINE_MODEL_PARALLEL_WORLD_SIZE", virtual_size,
-                   "How many virtual stages there are."),
         computed("_PIPELINE_MODEL_PARALLEL_SPLIT_RANK", Type::maybe_number, split,
                  "The split as it was given.")};
     for (auto& row : rows)
         if (row.code == holds_embedding || row.code == holds_position_embedding)
             row.raises = "TypeError";  // of a list that is None
-    for (auto& row : of_stages::accessors({ignore_virtual})) rows.push_back(std::move(row));
+    for (auto& row : of_stages::accessors({ignore_virtual})) {
+        if (!row.slot.empty()) {  // also a variable
+            rows.push_back(row);
+            rows.back().name = cat("_", upper(row.slot));
+        }
+        rows.push_back(std::move(row));
+    }
     add_named(rows);
     return rows;
 }
