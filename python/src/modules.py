@@ -197,8 +197,7 @@ def set_{object}(parallel_state: {initialize} | None) -> {initialize} | None:
 @contextlib.contextmanager
 def use_{object}(parallel_state: str | {initialize}) -> Iterator[None]:
     """Makes this `{initialize}`, or the one of this name, the current one within a context."""
-    named = isinstance(parallel_state, str)
-    before = set_{object}({getter}_by_name(parallel_state) if named else parallel_state)  # type: ignore[arg-type]
+    before = set_{object}({getter}_by_name(parallel_state) if isinstance(parallel_state, str) else parallel_state)
     try:
         yield
     finally:

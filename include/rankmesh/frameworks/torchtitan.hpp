@@ -110,6 +110,11 @@ public:
     /// The meshes that all others are parts of.
     std::vector<DeviceMesh> roots() const { return get<std::vector<DeviceMesh>>("_roots"); }
 
+    /// The ranks along a name that is enabled, or all ranks.
+    GroupPart get_group(const std::optional<std::string>& dim = {}) const {
+        return *group("_get_group", {{"dim", value_of(dim)}});
+    }
+
     /// True if `dp_replicate` is above 1.
     bool dp_replicate_enabled() const { return get<bool>("dp_replicate_enabled"); }
 
@@ -127,11 +132,6 @@ public:
 
     /// True if `ep` is above 1.
     bool ep_enabled() const { return get<bool>("ep_enabled"); }
-
-    /// The ranks along a name that is enabled, or all ranks.
-    GroupPart get_group(const std::optional<std::string>& dim = {}) const {
-        return *group("_get_group", {{"dim", value_of(dim)}});
-    }
 };
 
 /// The same in a job. A group is a communicator.

@@ -124,15 +124,6 @@ Document write(const Arrangement& arrangement) {
     return topology_document(dense, order, "model");
 }
 
-/// The groups of a mesh along an axis.
-GroupKind kind_along(std::string_view axis, const Mesh& mesh, std::string name) {
-    const auto groups = mesh.partition(mesh.axes(axis));
-    return {.name = std::move(name),
-            .count = groups.size(),
-            .group = [groups](int i) { return list_of(groups[i]); },
-            .of = [mesh, axis = mesh.axes(axis)](int rank) { return list_of(mesh.group(rank, axis)); }};
-}
-
 /// The document's own words, in which a configuration has one stage, and the kinds of its experts.
 Words words(const Converter& rows, const Arrangement& roles, const Document& document) {
     if (document.values.contains("axes")) return rows.words(roles, document);
@@ -141,10 +132,14 @@ Words words(const Converter& rows, const Arrangement& roles, const Document& doc
         Json{{"axes", {"pipe", "data", "model"}}, {"dims", {1, roles.dense().size() / tp, tp}}};
     auto said = rows.words(roles, {values, {}});
     if (!document.values.contains("expert_parallel")) return said;
-    const auto& experts = *roles.experts();
-    for (const auto& [name, axis] :
-         {std::pair("expert_parallel_group", "ep"), {"expert_data_parallel_group", "edp"}})
-        said.kinds.push_back(kind_along(axis, experts, name));
+    auto state = frameworks::State("deepspeed_groups");
+    state.enter(0, roles.dense().size());
+    state.set("_create_expert_and_data_parallel",
+              {{"expert_parallel_size_", size_of(*roles.experts(), "ep")}});
+    for (auto& kind : words_of(state.groups()).kinds) {
+        kind.name = kind.name.ends_with("_data") ? "expert_data_parallel_group" : "expert_parallel_group";
+        said.kinds.push_back(std::move(kind));
+    }
     return said;
 }
 

@@ -56,6 +56,7 @@ bool is_enabled(const Given& given, std::string_view name) {
            (given.number(name) > 1 || name == "fsdp" || name == "dp_shard");
 }
 
+/// The error for a name, or a list of names, that is not enabled. A list is enabled if each of its names is.
 Error not_available(const Value& dims) {
     const auto* one = std::get_if<std::string>(&dims);
     return {Fault::missing, cat("Mesh '", one ? *one : list_of(list_in(dims)),
@@ -189,6 +190,18 @@ Value seq_len_divisor(const State& state, const Given&) {
     return static_cast<int>(divisor);
 }
 
+/// The kind of the groups along a name.
+std::string kind_of(const Given& given, const Given& options) {
+    if (options.is_none("dim")) return "*";
+    const auto& dim = options.word("dim");
+    if (dim == "efsdp" && given.number("ep") == 1 && given.number("efsdp") > 1)
+        throw Refusal(Fault::not_member, "fake-group",
+                      "the group along efsdp is fake in torchtitan where ep is 1: its ",
+                      given.number("efsdp"), " ranks would exchange nothing; ask for dp_shard, cp or tp");
+    if (!is_enabled(given, dim)) throw not_available(dim);
+    return dim;
+}
+
 using Code = decltype(AccessorRow::code);
 /// A mesh, or for words several meshes.
 AccessorRow gives(const char* name, const char* doc, Code code, std::vector<Setting> options = {},
@@ -206,7 +219,7 @@ AccessorRow may_give(const char* name, const char* doc, Code code, std::vector<S
 std::vector<AccessorRow> accessors() {
     using enum Quantity;
     const auto dims = required("dims", Type::names), axes = required("axes", Type::words);
-    return {
+    auto rows = std::vector{
         said("dp_enabled", "True for several replicas or shards.", Type::flag, "dp > 1"),
         said("dp_cp_enabled", "True where dp or cp is.", Type::flag, "loss > 1"),
         said("fsdp_enabled", "True where dp_shard or cp is.", Type::flag, "fsdp > 1"),
@@ -238,7 +251,11 @@ std::vector<AccessorRow> accessors() {
                  "ValueError.",
                  resolve_mesh, {axes}),
         computed("_mesh_dim_names", Type::words, mesh_dim_names, "The names along which meshes are built."),
-        gives("_roots", "The meshes that all others are parts of.", root_meshes, {}, Type::words)};
+        gives("_roots", "The meshes that all others are parts of.", root_meshes, {}, Type::words),
+        chosen("_get_group", group, kind_of, "The ranks along a name that is enabled, or all ranks.",
+               {{"dim", Type::maybe_word}})};
+    add_enabled(rows, "dp_replicate dp_shard cp tp pp ep");
+    return rows;
 }
 
 }  // namespace rankmesh::frameworks::of_torchtitan

@@ -78,18 +78,6 @@ void extend(const Given& given, std::vector<MeshRow>& meshes, Kinds& kinds) {
     }
 }
 
-/// The kind of the groups along a name.
-std::string kind_of(const Given& given, const Given& options) {
-    if (options.is_none("dim")) return "*";
-    const auto& dim = options.word("dim");
-    if (dim == "efsdp" && given.number("ep") == 1 && given.number("efsdp") > 1)
-        throw Refusal(Fault::not_member, "fake-group",
-                      "the group along efsdp is fake in torchtitan where ep is 1: its ",
-                      given.number("efsdp"), " ranks would exchange nothing; ask for dp_shard, cp or tp");
-    if (!is_enabled(given, dim)) throw not_available(dim);
-    return dim;
-}
-
 std::optional<Mesh> experts(const Given& given, const Mesh& mesh) {
     const auto pp = mesh.size("pp"), ep = given.number("ep"), etp = given.number(experts_tp);
     if (ep == 1) return std::nullopt;
@@ -129,11 +117,6 @@ Framework torchtitan() {
     const auto of_stages = [](const char* name, Type type, const char* extra) {
         return Setting{.name = name, .type = type, .only_configured = true, .extra = extra};
     };
-    auto accessors = of_torchtitan::accessors();
-    add_enabled(accessors, "dp_replicate dp_shard cp tp pp ep");
-    accessors.push_back(chosen("_get_group", Quantity::group, kind_of,
-                               "The ranks along a name that is enabled, or all ranks.",
-                               {{"dim", Type::maybe_word}}));
     return {
         .name = "torchtitan",
         .version = "0.3.0",
@@ -159,7 +142,7 @@ Framework torchtitan() {
                                "fewer layers of the last stage")},
         .meshes = {{"ranks", "pp dp_replicate dp_shard cp tp"}, {"world", "world"}},
         .kinds = {},
-        .accessors = std::move(accessors),
+        .accessors = accessors(),
         .check_first = check_first,
         .check = check,
         .check_flags = check_flags,

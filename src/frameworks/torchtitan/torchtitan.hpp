@@ -21,8 +21,6 @@ struct Name {
 std::vector<Name> named(const Given& given);
 /// True for a name along which there is a mesh that is enabled.
 bool is_enabled(const Given& given, std::string_view name);
-/// The error for a name, or a list of names, that is not enabled. A list is enabled if each of its names is.
-Error not_available(const Value& dims);
 
 std::vector<AccessorRow> accessors();
 
