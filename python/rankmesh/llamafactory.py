@@ -97,13 +97,11 @@ class DistributedStrategy:
         self.mp_shard_size = world_size // self.mp_replicate_size
 
     model_mesh_shape = property(
-        lambda self: (self.mp_replicate_size, self.mp_shard_size), doc="The sizes of the model mesh."
+        lambda self: (self.mp_replicate_size, self.mp_shard_size), doc="The model mesh's sizes."
     )
     data_mesh_shape = property(lambda self: (self.dp_size, self.cp_size), doc="The sizes of the data mesh.")
-    model_mesh_dim_names = property(
-        lambda self: ("mp_replicate", "mp_shard"), doc="The names of the model mesh's dimensions."
-    )
-    data_mesh_dim_names = property(lambda self: ("dp", "cp"), doc="The names of the data mesh's dimensions.")
+    model_mesh_dim_names = property(lambda self: ("mp_replicate", "mp_shard"), doc="The names of its dimensions.")
+    data_mesh_dim_names = property(lambda self: ("dp", "cp"), doc="The names of its dimensions.")
 
 
 class DistributedInterface(Answers):

@@ -150,10 +150,8 @@ class ParallelDims(Answers):
         """Builds torch's meshes of this process, whose groups are made with those of all processes."""
         from rankmesh.torch._named import device_meshes, errors_reach_peers
 
-        said = (
-            f"torchtitan: pp={self.pp}, dp_replicate={self.dp_replicate}, dp_shard={self.dp_shard}, cp={self.cp}, "
-            f"tp={self.tp}, ep={self.ep}, {self.spmd_backend}"
-        )
+        names = "pp", "dp_replicate", "dp_shard", "cp", "tp", "ep"
+        said = "torchtitan: " + ", ".join(f"{name}={getattr(self, name)}" for name in names) + f", {self.spmd_backend}"
         with errors_reach_peers(said):
             if self.world_size != size:
                 larger = f"Mesh should not be bigger than default world size {size}, but found {self.world_size} ranks!"
