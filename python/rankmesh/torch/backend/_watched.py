@@ -68,13 +68,10 @@ class Made(NamedTuple):
 
 def text_of(name: str, arguments: tuple[Any, ...], on: Communicator) -> str:
     """A call as ranks must agree on it: `allreduce of 4 float32 by sum`, `broadcast of 4 float32 from 0`."""
-    if name.startswith(OF_PARTS):
-        tensors = tensors_of(arguments[1:2])
-    else:
-        tensors = tensors_of(arguments[-2:] if name.startswith(FROM_INPUT) else arguments)
-    text = name
+    parts, text = name.startswith(OF_PARTS), name
+    tensors = tensors_of(arguments[1:2] if parts else arguments[-2:] if name.startswith(FROM_INPUT) else arguments)
     if tensors:
-        count = sum(each.numel() for each in (tensors if name.startswith(OF_PARTS) else tensors[:1]))
+        count = sum(each.numel() for each in (tensors if parts else tensors[:1]))
         size = "" if name.startswith(UNEVEN) else f"{count} "
         text += f" of {size}{str(tensors[0].dtype).removeprefix('torch.')}"
     options: Any = arguments[-1] if arguments else None
@@ -88,15 +85,6 @@ def text_of(name: str, arguments: tuple[Any, ...], on: Communicator) -> str:
         if 0 <= root < on.size and on.world_ranks[root] != root:
             text += f" (world rank {on.world_ranks[root]})"
     return text + (f" with tag {options}" if name in MESSAGES and options else "")
-
-
-def who(found: PeerLost | Timeout) -> str:
-    """Returns who is lost or missing, without the barrier that has found it, and without what the missing do: only
-    their calls of rankmesh are known."""
-    _, is_timeout, tail = str(found).partition(": arrived ")
-    if not is_timeout:
-        return str(found)
-    return re.sub(r"; rank \d+( \[[^]]*\])? is outside any call[^;]*", "", f"arrived {tail}")
 
 
 def difference(on: Communicator, said: str, made: Sequence[tuple[Made, list[Made]]]) -> Disagreement | None:
@@ -145,10 +133,16 @@ class Waiting:
 
     def add(self, group: WatchedGroup, made: Made, device: torch.device) -> None:
         """Watches what the current stream of the device holds."""
+        global _thread
         complete = recorded(device)
-        if complete is not None:
-            self._calls.append(_Call(made, complete, time.monotonic()))
-            _watch(group)
+        if complete is None:
+            return
+        self._calls.append(_Call(made, complete, time.monotonic()))
+        with _starting:
+            _groups.add(group)
+            if _thread is None:
+                _thread = threading.Thread(target=_look_again_and_again, name="rankmesh-watch", daemon=True)
+                _thread.start()
 
     def look(self, group: WatchedGroup) -> None:
         """Ends the group if a process has died; if a call has run out of time, asks its ranks for the reason."""
@@ -196,25 +190,12 @@ class Waiting:
 def recorded(device: torch.device) -> Callable[[], bool] | None:
     """Returns a function that says whether the current stream has done what it holds now; None in a graph capture."""
     module = torch.get_device_module(device)
-    if not module.is_initialized():  # tensors without memory, which a backend without a device has
-        return None
-    if getattr(module, "is_current_stream_capturing", bool)():
+    # Not initialised: tensors without memory, which a backend without a device has.
+    if not module.is_initialized() or getattr(module, "is_current_stream_capturing", bool)():
         return None
     event = module.Event()
     event.record(module.current_stream(device))
-    query: Callable[[], bool] = event.query
-    return query
-
-
-def _watch(group: WatchedGroup) -> None:
-    global _thread
-    if group in _groups:
-        return
-    with _starting:
-        _groups.add(group)
-        if _thread is None:
-            _thread = threading.Thread(target=_look_again_and_again, name="rankmesh-watch", daemon=True)
-            _thread.start()
+    return event.query  # type: ignore[no-any-return]
 
 
 def _look_again_and_again() -> None:
@@ -343,7 +324,10 @@ class WatchedGroup(ProcessGroup):
                 on.monitored_barrier()
                 found = difference(on, said, on.all_gather_object((call, list(self.waiting.last))))
         except (PeerLost, Timeout) as lost:
-            lost.args = (f"{said}: {who(lost)}",)
+            # Without the barrier of a Timeout, and what the missing do: only their calls of rankmesh are known.
+            _, is_timeout, tail = str(lost).partition(": arrived ")
+            tail = re.sub(r"; rank \d+( \[[^]]*\])? is outside any call[^;]*", "", tail)
+            lost.args = (f"{said}: arrived {tail}" if is_timeout else f"{said}: {lost}",)
             return lost
         finally:
             with contextlib.suppress(RuntimeError):
