@@ -174,14 +174,11 @@ def fork_rng(seed: int) -> Iterator[None]:
     ...     hidden = torch.nn.functional.dropout(hidden, 0.1)
     """
     device = torch.accelerator.current_accelerator(check_available=True)
-    if device is None:
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(seed)
-            yield
-        return
-    with torch.random.fork_rng(devices=[torch.accelerator.current_device_index()], device_type=device.type):
+    devices = [] if device is None else [torch.accelerator.current_device_index()]
+    with torch.random.fork_rng(devices=devices, device_type="cuda" if device is None else device.type):
         torch.default_generator.manual_seed(seed)
-        torch.get_device_module(device).manual_seed(seed)
+        if device is not None:
+            torch.get_device_module(device).manual_seed(seed)
         yield
 
 
