@@ -20,6 +20,7 @@
 #include <fmt/core.h>
 
 #include "formats/text.hpp"
+#include "output.hpp"
 
 namespace rankmesh::cli {
 
@@ -65,12 +66,7 @@ struct Child {
 
 void write_line(int to, char kind, std::string text) {
     std::ranges::replace(text, '\n', '\v');
-    text = kind + text + '\n';
-    for (auto left = std::string_view(text); !left.empty();) {
-        const auto written = ::write(to, left.data(), left.size());
-        if (written < 0 && errno != EINTR) _exit(3);
-        if (written > 0) left.remove_prefix(static_cast<std::size_t>(written));
-    }
+    if (write_all(to, kind + text + '\n') != 0) _exit(3);
 }
 
 [[noreturn]] void be_child(int number, int out, int log,

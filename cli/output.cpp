@@ -21,19 +21,22 @@ void Output::print_all(fmt::string_view format, fmt::format_args values) {
     write(fmt::vformat(format, values));  // in the library, under a name on which g++ and clang agree
 }
 
-void Output::flush() {
-    auto left = std::string_view(buffer_);
-    while (!left.empty()) {
-        const auto written = ::write(STDOUT_FILENO, left.data(), left.size());
-        if (written >= 0) {
-            left.remove_prefix(static_cast<std::size_t>(written));
-        } else if (errno == EPIPE) {
-            throw Unwanted{};
-        } else if (errno != EINTR) {
-            throw Error(
-                detail::cat("cannot write to standard output: ", std::generic_category().message(errno)));
-        }
+int write_all(int descriptor, std::string_view text) {
+    while (!text.empty()) {
+        const auto written = ::write(descriptor, text.data(), text.size());
+        if (written >= 0)
+            text.remove_prefix(static_cast<std::size_t>(written));
+        else if (errno != EINTR)
+            return errno;
     }
+    return 0;
+}
+
+void Output::flush() {
+    const auto error = write_all(STDOUT_FILENO, buffer_);
+    if (error == EPIPE) throw Unwanted{};
+    if (error != 0)
+        throw Error(detail::cat("cannot write to standard output: ", std::generic_category().message(error)));
     buffer_.clear();
 }
 
@@ -96,13 +99,7 @@ public:
     bool is_open() const { return descriptor_ >= 0; }
     /// Returns 0 or the system's error.
     int write(std::string_view text) const {
-        while (!text.empty()) {
-            const auto written = ::write(descriptor_, text.data(), text.size());
-            if (written >= 0)
-                text.remove_prefix(static_cast<std::size_t>(written));
-            else if (errno != EINTR)
-                return errno;
-        }
+        if (const auto error = write_all(descriptor_, text)) return error;
         return ::fsync(descriptor_) == 0 ? 0 : errno;
     }
     int rename(const fs::path& to) const { return ::rename(path_.c_str(), to.c_str()) == 0 ? 0 : errno; }
@@ -124,10 +121,9 @@ void write_file(const fs::path& path, std::string_view text) {
     const auto mode = fs::exists(status) ? static_cast<mode_t>(status.permissions()) : mode_t{0666};
     const auto temporary = Temporary(target, mode);
     if (!temporary.is_open()) throw UsageError(refusal(path, std::generic_category().message(errno)));
-    if (const auto failed = temporary.write(text))
-        throw Error(refusal(path, std::generic_category().message(failed)));
-    if (const auto failed = temporary.rename(target))
-        throw Error(refusal(path, std::generic_category().message(failed)));
+    auto failed = temporary.write(text);
+    if (failed == 0) failed = temporary.rename(target);
+    if (failed != 0) throw Error(refusal(path, std::generic_category().message(failed)));
 }
 
 PictureFormat picture_format(std::string_view out, std::string_view format,

@@ -43,6 +43,9 @@ private:
     std::string buffer_;
 };
 
+/// Writes all of a text. Returns 0 or the system's error.
+int write_all(int descriptor, std::string_view text);
+
 /// Returns the engines of this build: `gloo (Gloo 0.5.0)`.
 std::string engines_text();
 
