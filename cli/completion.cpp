@@ -67,28 +67,22 @@ struct Arguments {
     std::vector<std::string> words;
 };
 
-/// A possible word, and its meaning.
-struct Candidate {
-    std::string word;
-    std::string help = {};
-};
-
-std::vector<Candidate> names_of(const std::vector<Subcommand>& all) {
-    auto names = std::vector<Candidate>{};
+std::vector<Entry> names_of(const std::vector<Subcommand>& all) {
+    auto names = std::vector<Entry>{};
     for (const auto& each : all) names.push_back({each.name, each.help});
     return names;
 }
 
-std::vector<Candidate> values_of(const Option& option, const std::vector<Subcommand>& all) {
+std::vector<Entry> values_of(const Option& option, const std::vector<Subcommand>& all) {
     if (option.name == "SUBCOMMAND") return names_of(all);
-    auto values = std::vector<Candidate>{};
+    auto values = std::vector<Entry>{};
     for (const auto& value : option.values) values.push_back({value});
     return values;
 }
 
 /// Returns the candidates for `word` after the words `before` of a subcommand.
-std::vector<Candidate> candidates(const Subcommand& subcommand, const std::vector<Subcommand>& all,
-                                  const std::vector<std::string>& before, const std::string& word) {
+std::vector<Entry> candidates(const Subcommand& subcommand, const std::vector<Subcommand>& all,
+                              const std::vector<std::string>& before, const std::string& word) {
     const auto find = [&](std::string_view name) {
         return std::ranges::find_if(subcommand.options, [&](const Option& option) {
             return option.has_dashes() && option.name == name;
@@ -114,14 +108,14 @@ std::vector<Candidate> candidates(const Subcommand& subcommand, const std::vecto
         const auto option = find(std::string_view(word).substr(0, equals));
         if (option == end) return {};
         auto values = values_of(*option, all);
-        for (auto& value : values) value.word = word.substr(0, equals + 1) + value.word;
+        for (auto& value : values) value.name = word.substr(0, equals + 1) + value.name;
         return values;
     }
     if (!ended && word.starts_with('-')) {
-        auto names = std::vector<Candidate>{};
+        auto names = std::vector<Entry>{};
         for (const auto& option : subcommand.options)
             if (option.has_dashes()) names.push_back({option.name, option.help});
-        names.push_back({std::string(help_flag.name), std::string(help_flag.help)});
+        names.push_back(help_flag);
         return names;
     }
     for (const auto& option : subcommand.options)
@@ -130,31 +124,30 @@ std::vector<Candidate> candidates(const Subcommand& subcommand, const std::vecto
 }
 
 /// Returns the candidates for the last of these words, which follow `rankmesh`.
-std::vector<Candidate> candidates(const std::vector<Subcommand>& all, std::vector<std::string> words) {
+std::vector<Entry> candidates(const std::vector<Subcommand>& all, std::vector<std::string> words) {
     auto word = words.back();
     words.pop_back();
     if (word == "=") word.clear();  // bash passes `--on=` without a value like this
-    auto found = std::vector<Candidate>{};
+    auto found = std::vector<Entry>{};
     if (!words.empty()) {
         const auto subcommand = std::ranges::find(all, words.front(), &Subcommand::name);
         if (subcommand != all.end())
             found = candidates(*subcommand, all, {words.begin() + 1, words.end()}, word);
     } else if (word.starts_with('-')) {
-        for (const auto& flag : {help_flag, version_flag})
-            found.push_back({std::string(flag.name), std::string(flag.help)});
+        found = {help_flag, version_flag};
     } else {
         found = names_of(all);
     }
-    std::erase_if(found, [&](const Candidate& one) { return !one.word.starts_with(word); });
+    std::erase_if(found, [&](const Entry& one) { return !one.name.starts_with(word); });
     return found;
 }
 
 /// Returns a candidate in the format of a shell.
-std::string line_of(const Candidate& one, std::string_view shell) {
-    if (shell == "bash") return one.word;
-    if (shell == "fish") return one.help.empty() ? one.word : one.word + "\t" + one.help;
+std::string line_of(const Entry& one, std::string_view shell) {
+    if (shell == "bash") return one.name;
+    if (shell == "fish") return one.help.empty() ? one.name : one.name + "\t" + one.help;
     auto word = std::string{};  // zsh reads a colon as the end of the word
-    for (const auto c : one.word) word += c == ':' ? "\\:" : std::string(1, c);
+    for (const auto c : one.name) word += c == ':' ? "\\:" : std::string(1, c);
     return one.help.empty() ? word : word + ":" + one.help;
 }
 

@@ -33,12 +33,6 @@ constexpr auto statuses = std::string_view(
     "0: success, or the answer is yes. 1: the answer is no, or the system failed. 2: the command line or a "
     "file is wrong.");
 
-/// A name and its meaning: `--world N`, `ranks in the world`.
-struct Entry {
-    std::string name;
-    std::string help;
-};
-
 std::string name_of(const Option& option) {
     return option.type.empty() ? option.name : option.name + " " + option.type;
 }
@@ -48,25 +42,12 @@ std::string help_of(const Option& option) {
     return fmt::format("{}; range: {} to {}", option.help, option.range->least, option.range->most);
 }
 
-std::vector<Entry> arguments_of(const Subcommand& subcommand) {
+/// Returns the options of a subcommand, or its positional arguments.
+std::vector<Entry> entries_of(const Subcommand& subcommand, bool has_dashes) {
     auto entries = std::vector<Entry>{};
     for (const auto& option : subcommand.options)
-        if (!option.has_dashes()) entries.push_back({option.name, option.help});
-    return entries;
-}
-
-std::vector<Entry> options_of(const Subcommand& subcommand) {
-    auto entries = std::vector<Entry>{};
-    for (const auto& option : subcommand.options)
-        if (option.has_dashes()) entries.push_back({name_of(option), help_of(option)});
-    entries.push_back({std::string(help_flag.name), std::string(help_flag.help)});
-    return entries;
-}
-
-std::vector<Entry> options_of_all() {
-    auto entries = std::vector<Entry>{};
-    for (const auto& flag : {version_flag, help_flag})
-        entries.push_back({std::string(flag.name), std::string(flag.help)});
+        if (option.has_dashes() == has_dashes) entries.push_back({name_of(option), help_of(option)});
+    if (has_dashes) entries.push_back(help_flag);
     return entries;
 }
 
@@ -208,7 +189,8 @@ std::string help_text(const std::vector<Subcommand>& all, int width) {
             if (!each.examples.empty()) text += indent + each.examples.front() + "\n";
         }
     }
-    return text + table_of("Options", options_of_all(), columns) + "\n" + folded(closing, 0, columns) + "\n";
+    return text + table_of("Options", {version_flag, help_flag}, columns) + "\n" +
+           folded(closing, 0, columns) + "\n";
 }
 
 std::string help_text(const Subcommand& subcommand, int width) {
@@ -216,8 +198,8 @@ std::string help_text(const Subcommand& subcommand, int width) {
     const auto columns = static_cast<std::size_t>(width);
     return fmt::format("Usage: rankmesh {} {}\n\n{}\n", subcommand.name, usage_of(subcommand),
                        folded(subcommand.help, 0, columns)) +
-           table_of("Arguments", arguments_of(subcommand), columns) +
-           table_of("Options", options_of(subcommand), columns) + notes_of(subcommand.notes, columns) +
+           table_of("Arguments", entries_of(subcommand, false), columns) +
+           table_of("Options", entries_of(subcommand, true), columns) + notes_of(subcommand.notes, columns) +
            examples_of(subcommand.examples);
 }
 

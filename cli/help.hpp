@@ -12,13 +12,13 @@ namespace rankmesh::cli {
 inline constexpr auto summary =
     std::string_view("Draw, query, plan and run the process topology of a large parallel job.");
 
-/// A flag without a subcommand.
-struct Flag {
-    std::string_view name;
-    std::string_view help;
+/// A word of a command line and its meaning: `--world N`, `ranks in the world`.
+struct Entry {
+    std::string name;
+    std::string help = {};
 };
-inline constexpr auto help_flag = Flag{"--help", "print this help; short form -h"};
-inline constexpr auto version_flag = Flag{"--version", "print the version and the engines of this build"};
+inline const auto help_flag = Entry{"--help", "print this help; short form -h"};
+inline const auto version_flag = Entry{"--version", "print the version and the engines of this build"};
 
 /// Returns the output of `rankmesh --help`, in lines of at most `width` columns except for examples.
 std::string help_text(const std::vector<Subcommand>& all, int width);

@@ -193,7 +193,7 @@ std::string mismatch_text(const std::string& text) {
 
 int run(int argc, char** argv, Output& output) {
     auto command = CLI::App(std::string(summary), "rankmesh");
-    command.set_version_flag(std::string(version_flag.name), version_text);
+    command.set_version_flag(version_flag.name, version_text);
     command.set_help_flag("-h,--help");
     command.allow_extras();
 
@@ -245,15 +245,12 @@ int main(int argc, char** argv) {
         return status;
     } catch (const cli::Output::Unwanted&) {
         return cli::yes;
-    } catch (const UsageError& error) {
-        std::cerr << "rankmesh: " << error.what() << '\n';
-        return cli::usage_error;
     } catch (const std::bad_alloc&) {
         std::cerr << "rankmesh: the memory that this process may have is used up; raise its limit (ulimit "
                      "-v, or the limit of the job), or give less input\n";
         return cli::no;
     } catch (const std::exception& error) {
         std::cerr << "rankmesh: " << error.what() << '\n';
-        return cli::no;
+        return dynamic_cast<const UsageError*>(&error) ? cli::usage_error : cli::no;
     }
 }
