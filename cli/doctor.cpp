@@ -100,9 +100,8 @@ std::string visible_problem(int devices) {
         if (text == nullptr) continue;
         const auto ranks = std::atoi(text);
         if (ranks > devices && !may_share_a_gpu())
-            return fmt::format(
-                "{} is {}, but each process sees {} GPU{}; NCCL does not allow two ranks on one GPU", name,
-                ranks, devices, devices == 1 ? "" : "s");
+            return fmt::format("{} is {}, but each process sees {}; NCCL does not allow two ranks on one GPU",
+                               name, ranks, detail::counted(devices, "GPU"));
         return {};
     }
     return {};
@@ -110,7 +109,7 @@ std::string visible_problem(int devices) {
 
 /// Returns the NCCL software of this machine. Runs in a child, because a crashing library must not end this
 /// process.
-nccl::Software software_of(double timeout, std::string& crash) {
+nccl::Software software_of(double timeout) {
     const auto limit = std::chrono::milliseconds(static_cast<std::int64_t>(timeout * 1e3));
     const auto trial = run_in_children(1, limit, [](int, const Say& say) {
         say("loading NCCL and CUDA's runtime");
@@ -118,10 +117,7 @@ nccl::Software software_of(double timeout, std::string& crash) {
         return fmt::format("{}\t{}\t{}\t{}\t{}", found.nccl, found.runtime, found.driver, found.devices,
                            found.problem);
     });
-    if (!trial.ok) {
-        crash = trial.text;
-        return {};
-    }
+    if (!trial.ok) return {{}, {}, {}, 0, trial.text};
     const auto words = formats::split(trial.text, '\t');
     const auto word = [&](std::size_t i) { return std::string(words[i]); };
     return {word(0), word(1), word(2), std::atoi(word(3).c_str()), word(4)};
@@ -172,20 +168,15 @@ void add_versions(const std::string& nccl, std::vector<Fact>& rows) {
         rows.push_back({"known fault", of_versions::text_of(*fault)});
 }
 
-std::vector<Fact> facts(const nccl::Software& found, const std::string& crash) {
+std::vector<Fact> facts(const nccl::Software& found) {
     auto rows =
         std::vector<Fact>{{"rankmesh", fmt::format("{}; {}", RANKMESH_VERSION, engines_text())},
                           {"host", host_text()},
                           {"limits", fmt::format("{} open files, {} bytes of locked memory",
                                                  limit_text(RLIMIT_NOFILE), limit_text(RLIMIT_MEMLOCK))}};
     const auto driver = first_line("/proc/driver/nvidia/version");
-    rows.push_back(
-        {"driver", driver.empty() && found.driver.empty()
-                       ? "not found"
-                       : fmt::format("{}{}",
-                                     found.driver.empty() ? std::string{}
-                                                          : fmt::format("supports CUDA {}", found.driver),
-                                     driver.empty() ? "" : "; " + driver)});
+    rows.push_back({"driver", or_absent((found.driver.empty() ? "" : "supports CUDA " + found.driver) +
+                                        (driver.empty() ? "" : "; " + driver))});
     rows.push_back({"CUDA runtime", or_absent(found.runtime)});
     rows.push_back({"NCCL", or_absent(found.nccl)});
     for (const auto& [engine, library] : built_engines())
@@ -202,7 +193,6 @@ std::vector<Fact> facts(const nccl::Software& found, const std::string& crash) {
     rows.push_back({"GPUs", gpus});
     add_versions(found.nccl, rows);
     for (auto& variable : variables()) rows.push_back(std::move(variable));
-    if (!crash.empty()) rows.push_back({"problem", crash});
     if (!found.problem.empty()) rows.push_back({"problem", found.problem});
     if (const auto problem = visible_problem(found.devices); found.devices > 0 && !problem.empty())
         rows.push_back({"problem", problem});
@@ -282,8 +272,7 @@ void print(const std::vector<Fact>& facts, const std::vector<Outcome>& outcomes,
 }
 
 int run(const Arguments& arguments, Output& output) {
-    auto crash = std::string{};
-    const auto found = software_of(arguments.timeout, crash);
+    const auto found = software_of(arguments.timeout);
     if (arguments.gpus && found.devices > 0 && *arguments.gpus > found.devices && !may_share_a_gpu())
         throw UsageError(
             fmt::format("--gpus is {}, but this process sees {}; check CUDA_VISIBLE_DEVICES, or set "
@@ -291,7 +280,7 @@ int run(const Arguments& arguments, Output& output) {
                         *arguments.gpus, found.devices));
     const auto outcomes = run_steps(arguments, found);
     const auto ok = std::ranges::all_of(outcomes, [](const Outcome& each) { return each.state == "ok"; });
-    const auto rows = facts(found, crash);
+    const auto rows = facts(found);
     if (arguments.json)
         output.print("{}\n", json_of(rows, outcomes, ok).dump());
     else
