@@ -58,6 +58,10 @@ struct Findings {
     std::optional<Calibration> calibration = {};
     std::optional<std::pair<std::string, int>> refused =
         {};  ///< why, and the exit status; the same on all ranks
+
+    auto failed() const {
+        return std::ranges::count_if(rows, [](const Row& row) { return row.verified.wrong != 0; });
+    }
 };
 
 /// Returns the predicted seconds of a call; nullopt for operations that the model does not know.
@@ -123,15 +127,12 @@ Findings verify_all(World& world, const nccl::World* devices, const Arguments& a
     if (findings.machines)
         if (const auto elsewhere = rank_elsewhere(*findings.machines, hosts_of(world, all)))
             return refuse(*elsewhere, 1);
-    if (arguments.calibrate) {
-        try {
+    try {
+        if (arguments.calibrate) {
             findings.calibration = calibrate(world, all, findings.machines, progress);
-        } catch (const UsageError& error) {
-            return refuse(error.what(), 2);
+            findings.machines = findings.calibration->cluster;
         }
-        findings.machines = findings.calibration->cluster;
-    }
-    try {  // refuse a mesh that does not fit the cluster before anything runs
+        // Refuse a mesh that does not fit the cluster before anything runs.
         if (findings.machines) Traffic(*findings.machines, placement, {});
     } catch (const UsageError& error) {
         return refuse(error.what(), 2);
@@ -216,8 +217,7 @@ int report(const World& world, const Arguments& arguments, const Placement& plac
            const Findings& findings, double seconds, Output& output) {
     const auto& rows = findings.rows;
     const auto text = to_string(placement);
-    auto failed = std::size_t{0};
-    for (const auto& row : rows) failed += row.verified.wrong == 0 ? 0 : 1;
+    const auto failed = findings.failed();
     if (arguments.json) {
         auto out = Json{{"mesh", text},          {"engine", world.engine()}, {"device", nullptr},
                         {"world", world.size()}, {"ok", failed == 0},        {"rows", nullptr}};
@@ -237,12 +237,11 @@ int report(const World& world, const Arguments& arguments, const Placement& plac
         if (findings.calibration) out["links"] = json_of(*findings.calibration);
         output.print("{}\n", out.dump());
     } else {
-        output.print("{} on {}{}: {} {}{}\n\n", text, world.engine(),
-                     arguments.device.empty() ? "" : " with " + arguments.device, world.size(),
-                     world.engine() == "threads" ? "thread" : "process",
-                     world.size() == 1             ? ""
-                     : world.engine() == "threads" ? "s"
-                                                   : "es");
+        const auto ranks = world.engine() == "threads" ? detail::counted(world.size(), "thread")
+                           : world.size() == 1         ? "1 process"
+                                                       : fmt::format("{} processes", world.size());
+        output.print("{} on {}{}: {}\n\n", text, world.engine(),
+                     arguments.device.empty() ? "" : " with " + arguments.device, ranks);
         if (findings.calibration) print_links(*findings.calibration, output);
         print_table(rows, output);
         if (failed == 0)
@@ -279,11 +278,7 @@ int run_in(World& world, Arguments arguments, Output& output) {
         if (world.rank() == 0) fmt::print(stderr, "rankmesh: {}\n", why);
         return status;
     }
-    if (world.rank() != 0) {
-        for (const auto& row : findings.rows)
-            if (row.verified.wrong != 0) return 1;
-        return 0;
-    }
+    if (world.rank() != 0) return findings.failed() == 0 ? 0 : 1;
     if (findings.calibration) write_file(*arguments.calibrate, to_file(*findings.calibration, world));
     return report(world, arguments, placement, findings, seconds, output);
 }
