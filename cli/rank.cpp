@@ -126,14 +126,11 @@ int run(const Arguments& arguments, Output& output) {
     const auto cluster = cluster_of(arguments.on);
     const auto job = words ? Job{{{{Placement(named_by(*words, arguments.rank))}}}} : arguments.job(cluster);
     const auto rank = rank_of(job, arguments.rank);
-    if (cluster && rank >= cluster->size())
-        throw UsageError(fmt::format("rank {} has no device: cluster {} has {}, for ranks 0..{}", rank,
-                                     to_string(*cluster), cluster->size(), cluster->size() - 1));
-    if (words) {
+    if (cluster) check_device(*cluster, rank);
+    if (words)
         print_rank(*words, rank, cluster, arguments.json, output);
-        return 0;
-    }
-    print(job, rank, cluster, arguments.json, output);
+    else
+        print(job, rank, cluster, arguments.json, output);
     return 0;
 }
 

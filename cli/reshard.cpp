@@ -59,9 +59,7 @@ Mesh mesh_of_text(const Arguments& arguments, const std::string& text) {
 /// if hosts have different numbers of ranks.
 int ranks_of_a_host(const std::optional<Cluster>& cluster, int extent) {
     if (!cluster) return 1;
-    if (extent > cluster->size())
-        throw UsageError(fmt::format("rank {} has no device: cluster {} has {}, for ranks 0..{}", extent - 1,
-                                     to_string(*cluster), cluster->size(), cluster->size() - 1));
+    check_device(*cluster, extent - 1);
     const auto hosts = cluster->level_count() - 2;
     if (hosts < 0) return cluster->size();
     const auto size = cluster->unit_size(0, hosts);
@@ -160,6 +158,11 @@ Json json_of(const std::optional<Slice>& slice) { return slice ? json_of(*slice)
 Json json_of(const Sharding& sharding) {
     return {{"mesh", to_string(sharding.mesh())}, {"split", to_string(sharding.split())}};
 }
+void add_slices(const Job& job, int rank, JsonStream& json) {
+    json.add("rank", rank);
+    json.add("had", json_of(held(job.from, rank)));
+    json.add("shall_have", json_of(held(job.to, rank)));
+}
 void add(const report::Traffic& traffic, std::int64_t bytes, JsonStream& json) {
     json.add("keeps", traffic.keeps * bytes);
     json.add("receives", traffic.receives * bytes);
@@ -190,9 +193,7 @@ void print_json(const Job& job, JsonStream& json) {
         const auto traffic = job.traffic(rank);
         all += traffic;
         json.object();
-        json.add("rank", rank);
-        json.add("had", json_of(held(job.from, rank)));
-        json.add("shall_have", json_of(held(job.to, rank)));
+        add_slices(job, rank, json);
         add(traffic, job.bytes, json);
         json.end();
     }
@@ -204,9 +205,7 @@ void print_json(const Job& job, JsonStream& json) {
 }
 
 void print_json_of_rank(const Job& job, int rank, JsonStream& json) {
-    json.add("rank", rank);
-    json.add("had", json_of(held(job.from, rank)));
-    json.add("shall_have", json_of(held(job.to, rank)));
+    add_slices(job, rank, json);
     json.array("keeps");
     for (const auto& [part, slice] : job.keeps(rank))
         json.add(Json{{"part", part}, {"slice", json_of(slice)}});
@@ -229,8 +228,8 @@ int run(const Arguments& arguments, Output& output) {
     const auto from = Sharding(mesh_of_text(arguments, arguments.from), shape, Split::parse(arguments.split));
     const auto to = Sharding(mesh_of_text(arguments, arguments.to), shape, Split::parse(arguments.into));
     const auto cluster = cluster_of(arguments.on);
-    const auto host = ranks_of_a_host(cluster, std::max(from.mesh().extent(), to.mesh().extent()));
     const auto extent = std::max(from.mesh().extent(), to.mesh().extent());
+    const auto host = ranks_of_a_host(cluster, extent);
     auto elements = std::int64_t{1};  // checked by the shardings
     for (const auto size : shape) elements *= size;
     // Every rank may hold all elements.

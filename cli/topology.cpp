@@ -73,6 +73,12 @@ std::optional<Cluster> cluster_of(const std::optional<std::string>& text, std::s
     return cluster;
 }
 
+void check_device(const Cluster& cluster, int rank) {
+    if (rank >= cluster.size())
+        throw UsageError(fmt::format("rank {} has no device: cluster {} has {}, for ranks 0..{}", rank,
+                                     to_string(cluster), cluster.size(), cluster.size() - 1));
+}
+
 Json json_of_host(const Cluster& cluster, int rank) {
     auto host = Json::object();
     const auto path = cluster.path(rank);

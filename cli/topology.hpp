@@ -48,6 +48,8 @@ std::vector<std::string> axis_names(std::string_view text, std::string_view what
 /// Reads the value of `--on`: the notation of a cluster, or a file, of format `from`. Notes on stderr which
 /// nodes were left out. Throws UsageError for an invalid cluster.
 std::optional<Cluster> cluster_of(const std::optional<std::string>& text, std::string_view from = {});
+/// Throws UsageError if the cluster has no device for the rank.
+void check_device(const Cluster& cluster, int rank);
 /// Returns the position of a rank in the cluster, by level.
 Json json_of_host(const Cluster& cluster, int rank);
 using report::host_name;
