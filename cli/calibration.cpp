@@ -141,11 +141,8 @@ std::vector<std::string> hosts_of(World& world, Communicator& all) {
     auto names = std::vector<std::uint8_t>(longest * static_cast<std::size_t>(world.size()));
     all.all_gather(own, names);
     auto hosts = std::vector<std::string>{};
-    for (std::size_t begin = 0; begin < names.size(); begin += longest) {
-        auto name = std::string(names.begin() + static_cast<std::ptrdiff_t>(begin),
-                                names.begin() + static_cast<std::ptrdiff_t>(begin + longest));
-        hosts.push_back(name.substr(0, name.find('\0')));
-    }
+    for (auto name = names.begin(); name != names.end(); name += longest)
+        hosts.emplace_back(name, std::find(name, name + longest, '\0'));
     return hosts;
 }
 

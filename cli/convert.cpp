@@ -25,14 +25,11 @@ struct Arguments {
 std::string moves_of(const Conversion& conversion) {
     const auto moved = *conversion.moved;
     if (moved == 0) return "# no rank moves\n";
-    auto text = fmt::format("# {} of {} ranks move: ", moved, conversion.ranks);
-    auto separator = "";
-    for (const auto& [from, to] : conversion.first_moves) {
-        text += fmt::format("{}{} → {}", separator, from, to);
-        separator = ", ";
-    }
-    const auto more = moved - static_cast<int>(conversion.first_moves.size());
-    return text + (more > 0 ? fmt::format(", … {} more\n", more) : "\n");
+    auto moves = std::vector<std::string>{};
+    for (const auto& [from, to] : conversion.first_moves) moves.push_back(fmt::format("{} → {}", from, to));
+    if (const auto more = moved - std::ssize(moves); more > 0)
+        moves.push_back(fmt::format("… {} more", more));
+    return fmt::format("# {} of {} ranks move: {}\n", moved, conversion.ranks, joined(moves, ", "));
 }
 
 /// Returns the notes on a conversion: how ranks move, and what is lost.
@@ -118,10 +115,8 @@ std::string notes() {
                             framework.example);
     return text +
            "SETTINGS are flags after --, key=value words, JSON, TOML, YAML, the command that starts the job, "
-           "the "
-           "name of a file that holds one of them, or - for standard input. More words may follow a file or "
-           "JSON, "
-           "and win.\n"
+           "the name of a file that holds one of them, or - for standard input. More words may follow a file "
+           "or JSON, and win.\n"
            "Standard output has the converted settings. Standard error has notes: the ranks that move, what "
            "the program must do itself, and the settings that are lost.\n"
            "Exit status 1: the framework --to has no equivalent for a setting.";
@@ -135,18 +130,10 @@ Subcommand convert() {
         .name = "convert",
         .help = "Convert settings between frameworks.",
         .options = {{"SETTINGS", of_convert::help_of_settings, &arguments->settings},
-                    {"--from",
-                     "the framework of SETTINGS",
-                     &arguments->from,
-                     "FRAMEWORK",
-                     {},
-                     names_of(known_frameworks())},
-                    {"--to",
-                     "the framework to convert to",
-                     &arguments->to,
-                     "FRAMEWORK",
-                     {},
-                     names_of(known_frameworks())},
+                    with_values(names_of(known_frameworks()),
+                                {"--from", "the framework of SETTINGS", &arguments->from, "FRAMEWORK"}),
+                    with_values(names_of(known_frameworks()),
+                                {"--to", "the framework to convert to", &arguments->to, "FRAMEWORK"}),
                     {"--script", "a script that starts the job, of which nothing is run", &arguments->script,
                      "FILE"},
                     world_option(arguments->world, "number of ranks, if the settings do not say it"),

@@ -42,16 +42,6 @@ void print(const std::vector<AnswerLine>& lines, Output& output) {
     }
 }
 
-int run_slow(const Arguments& arguments, const RecordFolder& folder, Output& output) {
-    const auto report =
-        explain_slow(folder.records, placement_of(arguments, folder.records), cluster_of(arguments.on));
-    if (arguments.json)
-        output.print("{}\n", json_of(folder.records, report));
-    else
-        print(lines_of(folder.records, report), output);
-    return !report.doubts.empty() ? cannot_tell : report.findings.empty() ? 0 : 1;
-}
-
 int run(const Arguments& arguments, Output& output) {
     if (arguments.on && !arguments.slow) throw UsageError("--on names the units of slow ranks; add --slow");
     auto folder = RecordFolder{};
@@ -72,13 +62,20 @@ int run(const Arguments& arguments, Output& output) {
                             : "",
                         why));
     }
-    if (arguments.slow) return run_slow(arguments, folder, output);
-    const auto explanation = rankmesh::explain(folder.records, folder.unread,
-                                               placement_of(arguments, folder.records), folder.lines);
-    if (arguments.json)
-        output.print("{}\n", json_of(folder.records, explanation));
-    else
-        print(lines_of(folder.records, explanation), output);
+    const auto mesh = placement_of(arguments, folder.records);
+    const auto show = [&](const auto& found) {
+        if (arguments.json)
+            output.print("{}\n", json_of(folder.records, found));
+        else
+            print(lines_of(folder.records, found), output);
+    };
+    if (arguments.slow) {
+        const auto report = explain_slow(folder.records, mesh, cluster_of(arguments.on));
+        show(report);
+        return !report.doubts.empty() ? cannot_tell : report.findings.empty() ? 0 : 1;
+    }
+    const auto explanation = rankmesh::explain(folder.records, folder.unread, mesh, folder.lines);
+    show(explanation);
     return !explanation.findings.empty() ? 1 : explanation.doubts.empty() ? 0 : cannot_tell;
 }
 

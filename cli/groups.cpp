@@ -36,9 +36,8 @@ std::vector<std::string> names_of(const Mesh& mesh, AxisSet axes) {
 void print_text(const Placement& placement, AxisSet axes, Output& output) {
     const auto partition = placement.mesh().partition(axes);
     const auto run = view::run_along(placement, axes);
-    output.print("# {} {} of {} {} along {} of {}\n", partition.size(),
-                 partition.size() == 1 ? "group" : "groups", partition.group_size(),
-                 partition.group_size() == 1 ? "rank" : "ranks",
+    output.print("# {} of {} along {} of {}\n", detail::counted(partition.size(), "group"),
+                 detail::counted(partition.group_size(), "rank"),
                  joined(names_of(placement.mesh(), axes), ","), to_string(placement));
     for (const auto& group : partition) {
         auto separator = "{";

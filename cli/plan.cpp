@@ -218,8 +218,7 @@ void print_nothing_fits(const plan::Answer& answer, Output& output) {
     if (!least) return output.write("the framework supports none of the layouts; try without --as\n");
     say(output,
         "nothing fits: {} needs the least memory, {} of {} GiB; try more devices or a shorter sequence, or "
-        "see "
-        "--explain with that layout",
+        "see --explain with that layout",
         to_string(least->layout), gib_text(least->memory.estimate), gib_text(answer.capacity));
     if (answer.tight)
         output.print("tight: {}; whether it fits is within the error of {:.0f} %\n", brief(*answer.tight),

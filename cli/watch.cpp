@@ -128,8 +128,7 @@ Subcommand watch() {
             .notes =
                 "Ends when no rank writes records any more, or by Ctrl-C.\n"
                 "Exit status 0: the job ended while its ranks went on. 1: it ended while a call was stopped, "
-                "or after "
-                "an error. 2: the folder has no records of a running job. 130: Ctrl-C."};
+                "or after an error. 2: the folder has no records of a running job. 130: Ctrl-C."};
 }
 
 }  // namespace rankmesh::cli
