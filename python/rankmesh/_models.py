@@ -265,6 +265,7 @@ def _state_of(module: Any) -> int:
         if all(isinstance(getattr(module, name, None), int) for name in names):
             return math.prod(getattr(module, name) for name in names)
     for name in ("conv", "conv1d"):
-        if hasattr(conv := getattr(module, name, None), "kernel_size"):
+        conv: Any = getattr(module, name, None)
+        if hasattr(conv, "kernel_size"):
             return conv.in_channels * (conv.kernel_size[0] - 1)  # type: ignore[no-any-return]
     raise UsageError(f"plan does not know what a {type(module).__name__} keeps of a sequence")
