@@ -125,27 +125,26 @@ class Geometry:
 
     def span(self, box: Box) -> list[tuple[int, int]]:
         """Returns for each dimension the first chunk that overlaps a box, and the chunk after the last."""
-        layout, spans = self.layout, []
+        spans = []
         for dim, (begin, end) in enumerate(box):
-            first = self._first(dim)
-            ranges = chunks(layout.shape[dim], self._counts[dim], layout.multiples[dim])
+            first, ranges = self._along(dim)
             low = bisect_right(ranges, begin + first, key=itemgetter(1))
             spans.append((low, bisect_left(ranges, end + first, key=itemgetter(0))))
         return spans
 
-    def _first(self, dim: int) -> int:
-        window = self.layout.window
-        return window.begin if window is not None and window.dim == dim else 0
+    def _along(self, dim: int) -> tuple[int, list[tuple[int, int]]]:
+        """Returns where the part begins in a dimension of the whole tensor, and the chunks of the dimension."""
+        shape, window, multiples = self.layout.shape, self.layout.window, self.layout.multiples
+        first = window.begin if window is not None and window.dim == dim else 0
+        return first, chunks(shape[dim], self._counts[dim], multiples[dim])
 
     def cover(self, box: Box) -> Iterator[tuple[tuple[int, ...], Box]]:
         """Yields the chunks that overlap a box, row-major, each with the elements that both have."""
         if elements(box) == 0:
             return
-        layout = self.layout
         along: list[list[tuple[int, tuple[int, int]]]] = []
         for dim, ((begin, end), (low, high)) in enumerate(zip(box, self.span(box), strict=True)):
-            first = self._first(dim)
-            ranges = chunks(layout.shape[dim], self._counts[dim], layout.multiples[dim])
+            first, ranges = self._along(dim)
             common = [(n, (max(ranges[n][0] - first, begin), min(ranges[n][1] - first, end))) for n in range(low, high)]
             along.append([each for each in common if each[1][0] < each[1][1]])
         for each in itertools.product(*along):
