@@ -177,14 +177,13 @@ std::optional<std::string> rank_elsewhere(const Cluster& cluster,
         const auto& wanted =
             has_names ? cluster.unit_name(unit, *level) : host_of_rank[static_cast<std::size_t>(first)];
         if (host == wanted) continue;
-        const auto why = has_names ? std::string{} : fmt::format(", where rank {} runs", first);
         return fmt::format(
-            "rank {} runs on host '{}', but cluster {} has it on {}{}; start the ranks in the order of the "
+            "rank {} runs on host '{}', but cluster {} has it on {}; start the ranks in the order of the "
             "cluster's devices",
             rank, host, detail::excerpt(to_string(cluster), 200),
             has_names ? fmt::format("'{}'", wanted)
-                      : fmt::format("{}, '{}'", cluster.unit_name(unit, *level), wanted),
-            why);
+                      : fmt::format("{}, '{}', where rank {} runs", cluster.unit_name(unit, *level), wanted,
+                                    first));
     }
     return std::nullopt;
 }

@@ -20,12 +20,6 @@ struct Arguments : Common {
     std::string as;
 };
 
-AxisSet axes_of(const Mesh& mesh, const std::vector<std::string>& names) {
-    auto set = AxisSet{};
-    for (const auto& name : names) set.insert(mesh.axis(name));
-    return set;
-}
-
 std::vector<std::string> names_of(const Mesh& mesh, AxisSet axes) {
     auto names = std::vector<std::string>{};
     for (int a = 0; a < mesh.axis_count(); ++a)
@@ -71,7 +65,8 @@ int run(const Arguments& arguments, Output& output) {
         throw UsageError(fmt::format("missing argument AXES: {}; see rankmesh groups --help", axes_help));
     const auto names = axis_names(arguments.axes, "AXES");
     const auto placement = mesh_with(arguments.job(), names);
-    const auto axes = axes_of(placement.mesh(), names);
+    auto axes = AxisSet{};
+    for (const auto& name : names) axes.insert(placement.mesh().axis(name));
     if (arguments.json)
         print_json(placement, axes, output);
     else

@@ -24,13 +24,6 @@ struct Arguments {
     bool json = false;
 };
 
-/// Returns the seconds since a time.
-std::int64_t age_of(std::int64_t ns) {
-    using namespace std::chrono;
-    return std::max<std::int64_t>(
-        0, duration_cast<seconds>(system_clock::now().time_since_epoch() - nanoseconds(ns)).count());
-}
-
 /// How often the ranks write.
 std::chrono::seconds pause_of(const RecordFolder& folder, const std::string& name) {
     if (folder.records.empty()) return std::chrono::seconds(1);
@@ -99,10 +92,13 @@ int run(const Arguments& arguments, Output& output) {
         output.flush();
         std::this_thread::sleep_until(begin + pause);
     }
+    using namespace std::chrono;
+    const auto age = duration_cast<seconds>(system_clock::now().time_since_epoch() - nanoseconds(last_ns));
     if (arguments.json)
         output.print("{}\n", formats::Json{{"event", "ended"}, {"since_ns", last_ns}}.dump());
     else
-        output.print("ended: no rank writes records any more; the last is of {} s ago{}\n", age_of(last_ns),
+        output.print("ended: no rank writes records any more; the last is of {} s ago{}\n",
+                     std::max(age, seconds(0)).count(),
                      has_stopped ? "; to see the cause, run rankmesh explain " + arguments.folder : "");
     return has_stopped ? 1 : 0;
 }
