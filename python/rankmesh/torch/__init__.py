@@ -76,6 +76,7 @@ def __getattr__(name: str) -> Any:
 
 _register()
 _variables.log(None)
-_record.begin()
 if _variables.is_off():
     _put_default_backend()
+else:
+    _record.begin()
