@@ -6,8 +6,8 @@ set(ours "^_Z(T[ISV])?N[KRO]*8rankmesh")
 set(detail "${ours}6detail")
 set(standard "^_Z(T[ISV]|GV|Z)?N?K?(S[tabsiod]|9__gnu_cxx|P?F)")
 set(c_interface "^rankmesh_[a-z]")
-# Of src/view/canvas.hpp, of src/c behind the header for C, and of src/plan: the headers there and what one file has for itself.
-set(behind_the_headers "^_ZN[KRO]*8rankmesh(4view4Line|1c|4plan[0-9]+(of_|Beside|Candidates|Csv|LayerOnDevice|PassSeconds|Rates|Settings?I|Stages|check_at|check_axes|check_numbers|check_settings|check_sizes|divisors|interleaved_ends|kept|legal_|lower_bound|most_layers|ranks_of|read_word|refuse_all|splits|split_bound|stages_of)|10frameworks[0-9]+(of_|accessors_of|axes_of|kind_of|kinds_in|words_of|Kind[0-9]|[a-z0-9_]+Ev))")
+# Of src/view/canvas.hpp and the grid of a scene, of src/c behind the header for C, and of src/plan: the headers there and what one file has for itself.
+set(behind_the_headers "^_ZN[KRO]*8rankmesh(4view(4Line|4flow|6ink_of|10paint_grid|10picture_of|11end_of_grid)|1c|4plan[0-9]+(of_|Beside|Candidates|Csv|LayerOnDevice|PassSeconds|Rates|Settings?I|Stages|check_at|check_axes|check_numbers|check_settings|check_sizes|divisors|interleaved_ends|kept|legal_|lower_bound|most_layers|ranks_of|read_word|refuse_all|splits|split_bound|stages_of)|10frameworks[0-9]+(of_|add_|accessors_of|axes_of|kind_of|kinds_in|words_of|Kind[0-9]|[a-z0-9_]+Ev))")
 
 # defined(symbols types file option...): what a file defines, of some of nm's types.
 function(defined symbols types file)

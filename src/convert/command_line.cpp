@@ -77,13 +77,14 @@ bool is_program(std::string_view word) {
            });
 }
 
-/// The name of a container's image without its registry and tag: `vllm-openai` of `vllm/vllm-openai:latest`.
+/// The name of a container's image without its registry, tag and device: `vllm-openai` of
+/// `vllm/vllm-openai-rocm:latest`.
 std::string_view image_of(std::string_view word) {
     const auto name = file_of(word);
-    const auto image =
-        name.size() == word.size() ? std::string_view() : name.substr(0, name.find_first_of(":@"));
-    constexpr auto server = std::string_view("vllm-openai");
-    return image.starts_with(server) ? server : image;  // vllm-openai-rocm
+    auto image = name.size() == word.size() ? std::string_view() : name.substr(0, name.find_first_of(":@"));
+    for (const std::string_view device : {"-rocm", "-cpu", "-tpu", "-xpu"})
+        if (image.ends_with(device)) image.remove_suffix(device.size());
+    return image;
 }
 
 /// True for a program that measures or asks a server.
@@ -93,7 +94,7 @@ bool is_client(const std::vector<std::string>& words, std::size_t program) {
         return program + behind < words.size() ? std::string_view(words[program + behind]) : "";
     };
     return name.find("bench_serving") != name.npos || name.find("router") != name.npos ||
-           (name == "vllm" &&
+           (name.find('.') == name.npos &&
             (is_one_of(word(1), "chat complete collect-env") || (word(1) == "bench" && word(2) == "serve")));
 }
 
