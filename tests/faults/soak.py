@@ -8,7 +8,7 @@ Each rank is a process. In each round it begins a world on Gloo, joins a mesh, m
 result, makes smaller worlds, and ends all of them. After a quarter of the rounds, the warm-up, memory may grow by 1 % of what a round
 began with, and descriptors and threads not at all. Exits with 1 if anything was wrong.
 """
-import argparse, array, gc, json, os, subprocess, sys, tempfile, time
+import argparse, array, functools, gc, json, os, subprocess, sys, tempfile, time
 from pathlib import Path
 
 MOST_GROWTH = 0.01  # of the memory, after the warm-up
@@ -22,10 +22,10 @@ def held():
     return int(status["VmRSS"].split()[0]), len(os.listdir("/proc/self/fd")), int(status["Threads"])
 
 
-def round_of(rankmesh, mesh, calls):
+def round_of(start, mesh, calls):
     """One world with its calls; how many calls it made."""
     made = 0
-    with rankmesh.World.from_environment(timeout=300) as world:
+    with start() as world:
         me = world.join(mesh, over=[tuple(axis.split("=")[0] for axis in mesh.split())])
         axes = [axis.split("=")[0] for axis in mesh.split()]
         for turn in range(calls):
@@ -48,21 +48,21 @@ def round_of(rankmesh, mesh, calls):
     return made + 1
 
 
-def be_rank(stop, mesh, calls):
+def be_rank(stop, shared, rank, size, calls):
     import rankmesh
 
-    shared = Path(os.environ["RANKMESH_STORE"])
     for turn in range(1_000_000_000):
         # Rank 0 decides for all whether there is another round, by the file of its number.
-        os.environ["RANKMESH_STORE"], mine = str(shared / f"store{turn}"), shared / f"round{turn}"
-        if os.environ["RANK"] == "0":
+        mine = shared / f"round{turn}"
+        if rank == 0:
             (shared / "new").write_text("go" if time.time() < stop else "stop")
             (shared / "new").rename(mine)
         while not mine.exists():
             time.sleep(0.002)
         if mine.read_text() == "stop":
             return
-        print(json.dumps([round_of(rankmesh, mesh, calls), *held()]), flush=True)
+        start = functools.partial(rankmesh.World.from_store, str(shared / "store"), rank, size, job="soak", timeout=300)
+        print(json.dumps([round_of(start, MESHES[size], calls), *held()]), flush=True)
 
 
 def main():
@@ -70,16 +70,16 @@ def main():
     parser.add_argument("--minutes", type=float, default=60)
     parser.add_argument("--ranks", type=int, choices=MESHES, default=4)
     parser.add_argument("--calls", type=int, default=100, help="turns of all calls in a round")
-    parser.add_argument("--stop", type=float, help=argparse.SUPPRESS)
+    parser.add_argument("--rank", nargs=3, help=argparse.SUPPRESS)  # what a rank is started with
     given = parser.parse_args()
-    if given.stop:
-        return be_rank(given.stop, MESHES[given.ranks], given.calls)
+    if given.rank:
+        rank, stop, folder = given.rank
+        return be_rank(float(stop), Path(folder), int(rank), given.ranks, given.calls)
     with tempfile.TemporaryDirectory() as folder:
-        words = [sys.executable, __file__, "--ranks", str(given.ranks), "--calls", str(given.calls), "--stop", str(time.time() + 60 * given.minutes)]
-        environment = {**os.environ, "RANKMESH_ENGINE": "gloo", "WORLD_SIZE": str(given.ranks), "RANKMESH_STORE": folder, "RANKMESH_JOB": "soak"}
+        stop = str(time.time() + 60 * given.minutes)
+        words = [sys.executable, __file__, "--ranks", str(given.ranks), "--calls", str(given.calls), "--rank"]
         files = [Path(folder) / f"out{rank}" for rank in range(given.ranks)]
-        ranks = [subprocess.Popen(words, env={**environment, "RANK": str(rank)}, stdout=file.open("w"))
-                 for rank, file in enumerate(files)]
+        ranks = [subprocess.Popen([*words, str(rank), stop, folder], stdout=file.open("w")) for rank, file in enumerate(files)]
         try:
             codes = [rank.wait(60 * given.minutes + 600) for rank in ranks]
         finally:
