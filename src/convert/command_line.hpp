@@ -10,7 +10,7 @@
 
 #include <rankmesh/core/error.hpp>
 
-#include "frameworks/names.hpp"
+#include "frameworks/rows.hpp"
 
 namespace rankmesh::frameworks {
 struct Start;
