@@ -38,8 +38,9 @@ int signal_named(std::string_view text) {
                          " is no signal that can be caught; it is USR1, USR2, HUP, QUIT or a number"));
 }
 
-/// How often records are written while the job runs; 0: never.
-std::chrono::seconds record_pause(const std::string& folder) {
+}  // namespace
+
+std::chrono::seconds detail::record_pause(const std::string& folder) {
     const auto* given = std::getenv("RANKMESH_RECORD_EVERY");
     if (!given || !*given) return {};
     auto text = std::string_view(given);
@@ -53,8 +54,6 @@ std::chrono::seconds record_pause(const std::string& folder) {
             cat("RANKMESH_RECORD_EVERY=", given, " has no folder to write to; set RANKMESH_RECORD too"));
     return std::chrono::seconds(*number);
 }
-
-}  // namespace
 
 std::chrono::nanoseconds detail::default_timeout() noexcept {
     const auto* given = std::getenv("RANKMESH_TIMEOUT");
@@ -115,7 +114,7 @@ World::World(std::shared_ptr<detail::WorldState> state)
                                                   .host = state_->host()},
                                                  *state_->options.record, *state_->options.record_signal),
                           nullptr);
-        if (const auto pause = record_pause(*state_->options.record); pause.count() > 0)
+        if (const auto pause = detail::record_pause(*state_->options.record); pause.count() > 0)
             detail::write_records_every(pause);
     }
     if (state_)

@@ -43,7 +43,7 @@ dist.all_reduce(torch.ones(4), group=mesh["dp"].get_group())
 
 @contextmanager
 def job(backend: str, folder: Path) -> Iterator[Path]:
-    """Four ranks, of which rank 2 waits for a file before its last call."""
+    """Four ranks. Rank 2 waits for a file before its last call."""
     records = folder / "records"
     environment = {**os.environ, "RANKMESH_RECORD": str(records), "RANKMESH_RECORD_EVERY": "1s"}
     ranks = [
@@ -69,7 +69,7 @@ def calls_of(records: Path, rank: int, group: str) -> list[int]:
 
 
 def first_stop(records: Path) -> tuple[subprocess.Popen[str], Any]:
-    """A watch beside the job, and the first that it says but that nobody writes, as on a machine without time."""
+    """A watch beside the job, and its first event. A busy job may write too late: then another watch begins."""
     while True:
         watch = subprocess.Popen([COMMAND, "watch", str(records), "--json"], stdout=subprocess.PIPE, text=True)
         assert watch.stdout

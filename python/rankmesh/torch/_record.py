@@ -6,7 +6,6 @@ import atexit
 import collections
 import json
 import os
-import tempfile
 import threading
 import time
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ from typing import Any
 
 import torch.distributed as dist
 
+from rankmesh._engine import _replace_file  # type: ignore[attr-defined]
 from rankmesh.torch import _variables
 from rankmesh.torch._compat import recorders, tables
 
@@ -38,28 +38,28 @@ def begin() -> None:
     if every:
         _variables.of_torchs_records += ["RANKMESH_RECORD", "RANKMESH_RECORD_EVERY"]
         os.environ.setdefault("TORCH_FR_BUFFER_SIZE", "2000")  # torch reads it when it makes its first group
-        threading.Thread(target=_keep_writing, args=(Path(folder), every), daemon=True).start()
-        atexit.register(_write, Path(folder), every)
+        threading.Thread(target=_keep_writing, args=(folder, every), daemon=True).start()
+        atexit.register(_write, folder, every)
 
 
-def _keep_writing(folder: Path, every: int) -> None:
+def _keep_writing(folder: str, every: int) -> None:
     while True:
         time.sleep(every)
         _write(folder, every)
 
 
-def _write(folder: Path, every: int) -> None:
+def _write(folder: str, every: int) -> None:
     """Writes rank-N.NAME.json for each recorder of torch that has calls."""
     default = dist.group.WORLD
     if default is None:
         return
-    try:
-        for name, dump in recorders().items():
-            record = json.loads(dump())
-            if record.get("entries"):
-                _replace(folder / f"rank-{default.rank()}.{name}.json", _completed(record, default, every))
-    except OSError as error:
-        _variables.logger.warning("the record of rank %d was not written: %s", default.rank(), error)
+    for name, dump in recorders().items():
+        record = json.loads(dump())
+        if not record.get("entries"):
+            continue
+        path = Path(folder) / f"rank-{default.rank()}.{name}.json"
+        if wrong := _replace_file(str(path), _completed(record, default, every)):
+            _variables.logger.warning("the record of rank %d is not written: %s", default.rank(), wrong)
 
 
 def _completed(record: dict[str, Any], default: dist.ProcessGroup, every: int) -> str:
@@ -78,12 +78,3 @@ def _completed(record: dict[str, Any], default: dist.ProcessGroup, every: int) -
     record.update(rank=default.rank(), world_size=default.size(), host=_variables.host_name(), pid=os.getpid())
     record.update(started_ns=_begin, written_ns=time.time_ns(), every_s=every, meshes=[_mesh] if _mesh else [])
     return json.dumps(record)[:-1] + ', "entries": [\n' + ",\n".join(reversed(calls)) + "\n]}\n"
-
-
-def _replace(path: Path, text: str) -> None:
-    """Writes a file of which readers see all or nothing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, unfinished = tempfile.mkstemp(".tmp", f"{path.name}.", path.parent)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
-    os.replace(unfinished, path)

@@ -13,6 +13,7 @@ from collections.abc import Collection
 
 import torch.distributed as dist
 
+from rankmesh._engine import _record_pause  # type: ignore[attr-defined]
 from rankmesh._errors import UsageError
 
 _OF_RECORDS = ("RANKMESH_RECORD", "RANKMESH_RECORD_SIGNAL", "RANKMESH_RECORD_EVERY")
@@ -43,15 +44,8 @@ def timeout() -> datetime.timedelta | None:
 
 def record_every() -> tuple[str, int]:
     """Returns RANKMESH_RECORD and the seconds of RANKMESH_RECORD_EVERY; 0: only a failure writes records."""
-    folder, given = os.environ.get("RANKMESH_RECORD", ""), os.environ.get("RANKMESH_RECORD_EVERY", "")
-    if not given:
-        return folder, 0
-    text = given.removesuffix("s")
-    if not text.isdecimal() or int(text) < 1:
-        raise UsageError(f"RANKMESH_RECORD_EVERY='{given}' is not a whole number of seconds, 1 or more, such as 10s")
-    if not folder:
-        raise UsageError(f"RANKMESH_RECORD_EVERY={given} has no folder to write to; set RANKMESH_RECORD too")
-    return folder, int(text)
+    folder = os.environ.get("RANKMESH_RECORD", "")
+    return folder, _record_pause(folder)
 
 
 def log(level: str | None) -> None:

@@ -283,6 +283,13 @@ void bind_world(nb::module_& m) {
         return cat("<World: rank ", world.rank(), " of ", world.size(), " on ", world.engine(), ">");
     });
     bind_run(m);
+    function(m, "def _record_pause(folder: str) -> int",
+             "What RANKMESH_RECORD_EVERY says, in seconds; 0: never.",
+             [](const std::string& folder) { return detail::record_pause(folder).count(); });
+    function(
+        m, "def _replace_file(path: str, text: str) -> str",
+        "Writes a file that readers see only when it is complete. Returns \"\", or what went wrong.",
+        [](const std::string& path, const std::string& text) { return detail::replace_file(path, text); });
     function(m, "def engines() -> dict[str, str]",
              "Returns the engines of this build, each with the version of its library.", [] {
                  auto engines = nb::dict();

@@ -68,8 +68,8 @@ std::optional<RecordReason> reason_of(const std::exception_ptr& error) {
     }
 }
 
-/// Writes a file under another name and renames it, so that nobody reads half of it; "", or what went wrong.
-/// Others may write in the folder: the other name is a new file's, which nobody can foresee.
+}  // namespace
+
 std::string replace_file(const std::filesystem::path& path, const std::string& text) {
     const auto parent = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
     auto ignored = std::error_code{};
@@ -91,8 +91,6 @@ std::string replace_file(const std::filesystem::path& path, const std::string& t
     close(folder);
     return wrong;
 }
-
-}  // namespace
 
 Recorder::Recorder(Owner owner, std::string folder)
     : owner_(std::move(owner)), folder_(std::move(folder)), process_(getpid()) {}
@@ -223,8 +221,6 @@ void Recorder::write(const std::string& reason, const std::string& error) noexce
     const auto lock = lock_soon(writing_);
     // What stands from an error is not asked for again: the communicators may be gone by now.
     if (!lock || (has_error_ && reason == "request")) return;
-    // Nor is what stands of communicators that have all ended.
-    if (has_calls_ && reason == "request" && rings().empty()) return;
     try {
         if (!has_error_) why_ = {.reason = reason, .error = error};
     } catch (...) {
@@ -242,8 +238,11 @@ void Recorder::write_locked() noexcept {
     if (process_ != getpid()) return;  // forked off: the file is the parent's
     try {
         const auto name = cat("rank-", owner_.rank, number_ > 1 ? cat(".", number_) : std::string{}, ".json");
-        has_calls_ = has_calls_ || !rings().empty();
-        const auto wrong = replace_file(std::filesystem::path(folder_) / name, json(why_));
+        auto rings = this->rings();
+        // What stands of communicators that have all ended is not asked for again.
+        if (has_calls_ && why_.reason == "request" && rings.empty()) return;
+        has_calls_ = has_calls_ || !rings.empty();
+        const auto wrong = replace_file(std::filesystem::path(folder_) / name, json(why_, std::move(rings)));
         if (!wrong.empty())
             std::fprintf(stderr, "rankmesh: the flight record of rank %d is not written: %s\n", owner_.rank,
                          wrong.c_str());
@@ -252,13 +251,13 @@ void Recorder::write_locked() noexcept {
 }
 
 void Recorder::write_to(const std::string& path) const {
-    const auto wrong = replace_file(path, json({.reason = "request"}));
+    const auto wrong = replace_file(path, json({.reason = "request"}, rings()));
     if (!wrong.empty()) throw UsageError(cat("the flight record is not written: ", wrong));
 }
 
-std::string Recorder::json(const RecordReason& why) const {
-    auto content =
-        RecordContent{.owner = owner_, .why = why, .rings = rings(), .every = records_written_every()};
+std::string Recorder::json(const RecordReason& why, std::vector<std::shared_ptr<CallRing>> rings) const {
+    auto content = RecordContent{
+        .owner = owner_, .why = why, .rings = std::move(rings), .every = records_written_every()};
     {
         const auto lock = std::lock_guard(mutex_);
         content.mesh = mesh_;

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <exception>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
@@ -105,7 +106,7 @@ public:
 private:
     Recorder(Owner owner, std::string folder);
     std::vector<std::shared_ptr<CallRing>> rings() const;
-    std::string json(const RecordReason& why) const;
+    std::string json(const RecordReason& why, std::vector<std::shared_ptr<CallRing>> rings) const;
     void write_locked() noexcept;
     /// Those of this process; none if memory or the lock cannot be had.
     static std::vector<std::shared_ptr<Recorder>> all() noexcept;
@@ -137,6 +138,9 @@ void write_records_on_terminate();
 void write_records_on_signal(int signal);
 /// Has the records written again and again, until the process ends. Later calls change nothing.
 void write_records_every(std::chrono::seconds pause);
+/// What RANKMESH_RECORD_EVERY says: how often records are written to `folder` while the job runs; 0: never.
+/// Throws UsageError for what is no such number, and if there is no folder.
+std::chrono::seconds record_pause(const std::string& folder);
 /// The pause of `write_records_every`; 0 if it was not called.
 std::chrono::seconds records_written_every();
 
@@ -149,6 +153,10 @@ struct RecordContent {
     std::vector<int> placed = {};
     std::chrono::seconds every = {};  // until the next record; 0: none is due
 };
+
+/// Writes a file under another name and renames it, so that nobody reads half of it; "", or what went wrong.
+/// Others may write in the folder: the other name is a new file's, which nobody can foresee.
+std::string replace_file(const std::filesystem::path& path, const std::string& text);
 
 /// The flight record as JSON, in the schema of docs/flight-record.md.
 std::string record_json(const RecordContent& content);
