@@ -138,6 +138,8 @@ class Waiting:
         if complete is None:
             return
         self._calls.append(_Call(made, complete, time.monotonic()))
+        if group in _groups:
+            return
         with _starting:
             _groups.add(group)
             if _thread is None:
