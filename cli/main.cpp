@@ -249,8 +249,11 @@ int main(int argc, char** argv) {
         std::cerr << "rankmesh: the memory that this process may have is used up; raise its limit (ulimit "
                      "-v, or the limit of the job), or give less input\n";
         return cli::no;
+    } catch (const UsageError& error) {
+        std::cerr << "rankmesh: " << error.what() << '\n';
+        return cli::usage_error;
     } catch (const std::exception& error) {
         std::cerr << "rankmesh: " << error.what() << '\n';
-        return dynamic_cast<const UsageError*>(&error) ? cli::usage_error : cli::no;
+        return cli::no;
     }
 }
