@@ -34,15 +34,14 @@ constexpr auto noticed_ns = std::int64_t{100'000'000};
 
 using AllTimes = std::unordered_map<const RecordedEntry*, Times>;
 
-/// Returns for each call of a record the seconds since its rank called or left something before.
-std::unordered_map<const RecordedEntry*, double> computed_before(const FlightRecord& record,
-                                                                 const AllTimes& times) {
+/// Adds for each call of a record the seconds since its rank called or left something before.
+void add_computed(const FlightRecord& record, const AllTimes& times,
+                  std::unordered_map<const RecordedEntry*, double>& computed) {
     auto calls = std::vector<std::pair<Times, const RecordedEntry*>>{};
     for (const auto& entry : record.entries)
         if (const auto found = times.find(&entry); found != times.end())
             calls.emplace_back(found->second, &entry);
     std::ranges::sort(calls, {}, [](const auto& call) { return call.first.entered; });
-    auto computed = std::unordered_map<const RecordedEntry*, double>{};
     auto ends = std::priority_queue<std::int64_t, std::vector<std::int64_t>, std::greater<>>{};
     auto before = std::int64_t{0};
     for (const auto& [call, entry] : calls) {
@@ -53,7 +52,6 @@ std::unordered_map<const RecordedEntry*, double> computed_before(const FlightRec
         before = std::max(before, entry->duration_ns > 0 ? call.left : call.entered);
         ends.push(call.left);
     }
-    return computed;
 }
 
 /// Devices leave a call together, and each process notices it later. Returns false if no device measured the
@@ -137,12 +135,11 @@ Meetings::Meetings(const Evidence& evidence) {
     align_clocks(evidence);
     for (auto& meeting : all)
         if (align_measured(meeting, times)) noticed = 1e-9 * static_cast<double>(noticed_ns);
-    auto computed = std::unordered_map<int, std::unordered_map<const RecordedEntry*, double>>{};
-    for (const auto& [rank, record] : evidence.records()) computed[rank] = computed_before(*record, times);
+    auto computed = std::unordered_map<const RecordedEntry*, double>{};
+    for (const auto& [rank, record] : evidence.records()) add_computed(*record, times, computed);
     for (auto& meeting : all) {
         for (auto& visit : meeting.visits)
-            if (const auto found = computed[visit.rank].find(visit.entry);
-                found != computed[visit.rank].end())
+            if (const auto found = computed.find(visit.entry); found != computed.end())
                 visit.computed = found->second;
         std::ranges::sort(meeting.visits, {}, &Visit::entered);
     }

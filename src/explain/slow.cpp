@@ -16,8 +16,7 @@ namespace rankmesh {
 namespace detail::explaining {
 namespace {
 
-constexpr double least_share = 0.03;  // of the time, from which somebody is called slow
-constexpr double alike_share = 0.5;   // of the excess of the slowest, from which others are slow with it
+constexpr double alike_share = 0.5;  // of the excess of the slowest, from which others are slow with it
 constexpr std::size_t most_named = 4;
 constexpr double least_certainty = 3;  // standard errors by which a mean excess is not noise
 
@@ -58,7 +57,7 @@ std::vector<Key> slow_among(const std::map<Key, Excess>& all, double span, bool 
     const auto common = middle(sums);
     auto most = 0.0;
     const auto counts = [&](const Excess& excess) {
-        return excess.sum() - common >= least_share * span &&
+        return excess.sum() - common >= SlowReport::least_share * span &&
                (once ? excess.is_once() && excess.seconds[excess.largest()] > 2 * noticed
                      : !excess.is_once() && excess.is_certain());
     };

@@ -56,12 +56,13 @@ struct RankTime {
 
 /// The result of `explain_slow`.
 struct SlowReport {
-    std::vector<SlowFinding> findings = {};  ///< what costs most first
-    std::vector<LastRank> last = {};         ///< a row for each group, most waited first
-    std::vector<RankTime> times = {};        ///< by rank
-    std::vector<int> unjudged = {};          ///< ranks with a record, but without a call that was compared
-    double span = 0;                         ///< seconds between the first and the last call
-    double clock_error = 0;  ///< of times between hosts, in seconds: half of the calls fit better
+    static constexpr double least_share = 0.03;  ///< of `span`, from which ranks are slow, and waits are told
+    std::vector<SlowFinding> findings = {};      ///< what costs most first
+    std::vector<LastRank> last = {};             ///< a row for each group, most waited first
+    std::vector<RankTime> times = {};            ///< by rank
+    std::vector<int> unjudged = {};  ///< ranks with a record, but without a call that was compared
+    double span = 0;                 ///< seconds between the first and the last call
+    double clock_error = 0;          ///< of times between hosts, in seconds: half of the calls fit better
     std::vector<std::string> doubts = {};  ///< why the records cannot tell
 };
 

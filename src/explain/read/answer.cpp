@@ -117,13 +117,13 @@ std::vector<AnswerLine> lines_of(const std::vector<FlightRecord>& records, const
     for (std::size_t i = 0; i < report.findings.size(); ++i) add(lines, i + 1, report.findings[i]);
     if (!report.doubts.empty()) return lines;
     if (report.findings.empty())
-        lines.push_back({0, cat("nobody is slow: no rank and no group takes 3 % of ", time_text(report.span),
-                                " longer than the others")});
+        lines.push_back({0, cat("nobody is slow: no rank and no group takes ", 100 * report.least_share,
+                                " % of ", time_text(report.span), " longer than the others")});
     if (!report.unjudged.empty())
         lines.push_back({6, cat("note: not judged: ranks ", ranks_to_string(report.unjudged),
                                 ", whose records have no call that ended on all its ranks")});
     auto late = report.last;
-    std::erase_if(late, [&](const LastRank& row) { return row.waited < 0.03 * report.span; });
+    std::erase_if(late, [&](const LastRank& row) { return row.waited < report.least_share * report.span; });
     if (!late.empty()) lines.push_back({0, "who comes last, in the groups that wait most:"});
     for (const auto& row : std::span(late).first(std::min(late.size(), most)))
         lines.push_back(
