@@ -60,7 +60,7 @@ struct Groups::Made {
         const auto found = std::ranges::find(kinds, name, &Kind::name);
         return found == kinds.end() ? nullptr : &*found;
     }
-    /// If there is no such kind, throws the original's error.
+    /// Throws the original's error for an unknown kind.
     const Kind& at(std::string_view name) const;
 };
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Settings as people have them: YAML, launch scripts and the commands that start a job.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -11,14 +10,13 @@
 #include <rankmesh/convert/convert.hpp>
 #include <rankmesh/core/error.hpp>
 
+#include "support/processes.hpp"
+
 namespace rankmesh::tests {
 namespace {
 
 class Inputs : public testing::Test {
 protected:
-    Inputs() { std::filesystem::create_directories(folder_); }
-    ~Inputs() override { std::filesystem::remove_all(folder_); }
-
     std::string file(const std::string& name, const std::string& text) {
         const auto path = folder_ / name;
         std::ofstream(path) << text;
@@ -41,8 +39,8 @@ protected:
     }
 
 private:
-    std::filesystem::path folder_ =
-        std::filesystem::temp_directory_path() / ("rankmesh-inputs-" + std::to_string(::getpid()));
+    support::Folder own_;
+    std::filesystem::path folder_ = own_.path();
 };
 
 TEST_F(Inputs, YamlIsReadAsPyYamlReadsIt) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Launch scripts: what decides a branch of them, what they call and what they read.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <array>
 #include <cstdio>
@@ -13,14 +12,13 @@
 #include <rankmesh/convert/convert.hpp>
 #include <rankmesh/core/error.hpp>
 
+#include "support/processes.hpp"
+
 namespace rankmesh::tests {
 namespace {
 
 class Scripts : public testing::Test {
 protected:
-    Scripts() { std::filesystem::create_directories(folder_); }
-    ~Scripts() override { std::filesystem::remove_all(folder_); }
-
     std::string file(const std::string& name, const std::string& text) {
         std::ofstream(folder_ / name) << text;
         return (folder_ / name).string();
@@ -43,8 +41,8 @@ protected:
         const auto said = mesh("#!/bin/bash\n" + lines + "\ntorchrun --nproc_per_node 8 t.py $ARGS\n");
         return said.starts_with("pp=1") ? said.substr(said.rfind('=') + 1) : said;
     }
-    std::filesystem::path folder_ =
-        std::filesystem::temp_directory_path() / ("rankmesh-scripts-" + std::to_string(::getpid()));
+    support::Folder own_;
+    std::filesystem::path folder_ = own_.path();
 };
 
 constexpr auto two = "--tensor-model-parallel-size 2";
