@@ -1,4 +1,4 @@
-"""The text of the functions by which a module makes objects under names, one of which is current, as VeOmni's."""
+"""The text of a module's functions for named objects, as VeOmni has them. One object is current."""
 
 GETTER = '''
 
