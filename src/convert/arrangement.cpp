@@ -73,20 +73,19 @@ std::string to_string(const Arrangement& arrangement) {
 }
 
 std::string_view role_of(std::string_view name) {
-    static constexpr auto roles =
-        std::array<std::pair<std::string_view, std::string_view>, 13>{{{"pipe", "pp"},
-                                                                       {"pipeline", "pp"},
-                                                                       {"stage", "pp"},
-                                                                       {"data", "dp"},
-                                                                       {"replicate", "dp_replicate"},
-                                                                       {"shard", "dp_shard"},
-                                                                       {"fsdp", "dp_shard"},
-                                                                       {"context", "cp"},
-                                                                       {"tensor", "tp"},
-                                                                       {"model", "tp"},
-                                                                       {"mp", "tp"},
-                                                                       {"expert", "ep"},
-                                                                       {"moe_ep", "ep"}}};
+    static constexpr std::pair<std::string_view, std::string_view> roles[] = {{"pipe", "pp"},
+                                                                              {"pipeline", "pp"},
+                                                                              {"stage", "pp"},
+                                                                              {"data", "dp"},
+                                                                              {"replicate", "dp_replicate"},
+                                                                              {"shard", "dp_shard"},
+                                                                              {"fsdp", "dp_shard"},
+                                                                              {"context", "cp"},
+                                                                              {"tensor", "tp"},
+                                                                              {"model", "tp"},
+                                                                              {"mp", "tp"},
+                                                                              {"expert", "ep"},
+                                                                              {"moe_ep", "ep"}};
     for (const auto& [known, role] : roles)
         if (known == name) return role;
     return name;

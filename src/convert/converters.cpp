@@ -17,7 +17,7 @@
 namespace rankmesh::conversion {
 
 // Those that rows do not describe, or not wholly: src/frameworks/NAME/conversion.cpp defines its function.
-Converter torch(), megatron(), deepspeed(), areal(), tensorrt_llm(), tensorrt_llm_old();
+Converter torch(), megatron(), deepspeed(), areal(), tensorrt_llm(), tensorrt_llm_old(), nemo_rl();
 
 /// Our own text of a job.
 static Converter rankmesh_text() {
@@ -37,8 +37,8 @@ static Converter rankmesh_text() {
 
 const std::vector<Converter>& converters() {
     static const auto all = [] {
-        auto every = std::vector<Converter>{rankmesh_text(), torch(),        megatron(),        deepspeed(),
-                                            areal(),         tensorrt_llm(), tensorrt_llm_old()};
+        auto every = std::vector<Converter>{rankmesh_text(), torch(),        megatron(),         deepspeed(),
+                                            areal(),         tensorrt_llm(), tensorrt_llm_old(), nemo_rl()};
         for (const auto& rows : frameworks::all())
             if (!rows.settings.empty() &&
                 std::ranges::find(every, rows.name, &Converter::name) == every.end())
@@ -72,7 +72,13 @@ Arrangement read_all(const Converter& from, Settings settings, std::optional<int
         settings.finish();  // sizes that do not fit may be for want of one that is misspelt
         throw UsageError(settings.brief(error.what()));
     } catch (const UsageError& error) {
-        throw UsageError(settings.brief(error.what()));
+        auto said = settings.brief(error.what());
+        for (const auto& other : converters())  // whose counts of hosts and devices the file has
+            if (const auto counts = other.started.substr(0, other.started.find('|'));
+                other.name != from.name && settings.has_all(counts))
+                said += cat("; a file of ", other.name, " is read with ",
+                            detail::in_python("from_=", "--from "), other.name);
+        throw UsageError(said);
     }
 }
 

@@ -101,6 +101,11 @@ bool Settings::has_table(std::string_view name) const {
     return table && table->is_object();
 }
 
+bool Settings::has_all(std::string_view names) const {
+    return !names.empty() &&
+           std::ranges::all_of(words_of(names), [&](auto name) { return value_in(values_, name); });
+}
+
 void Settings::ignore(std::initializer_list<std::string_view> names) {
     for (const auto name : names) ignored_.emplace(name);
 }

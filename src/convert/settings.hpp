@@ -55,6 +55,8 @@ public:
     const Json* value(std::string_view name) { return find(name); }
     /// True if there is a table of that name; does not make it known.
     bool has_table(std::string_view name) const;
+    /// True if there are settings of all these names, by spaces; does not make them known.
+    bool has_all(std::string_view names) const;
     /// Marks settings as known that do not affect the layout of ranks.
     void ignore(std::initializer_list<std::string_view> names);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <filesystem>
 #include <span>
 #include <utility>
 
@@ -102,6 +103,8 @@ void override_with(Json& all, const Json& later) {
             return plain_name(each.first) == plain_name(name);
         });
         auto& now = all[same == all.items().end() ? std::string(key) : std::string(same->first)];
+        if (value.is_object() && value.contains("_override_") && value["_override_"] == true)
+            now = nullptr;  // NeMo-RL's mark
         if (now.is_object() && value.is_object())
             override_with(now, value);
         else
@@ -137,6 +140,28 @@ void check_text(std::string_view text, std::string_view source) {
     if (const auto at = formats::find_no_text(text))
         throw UsageError(
             cat(source, " are not UTF-8 text: byte ", *at + 1, " is ", detail::escaped(text.substr(*at, 1))));
+}
+
+/// The values of a file above those of the files that its `defaults` names, as NeMo-RL reads them; Hydra's
+/// lists of names stay.
+Json with_defaults(Json values, const std::filesystem::path& path, const std::string& source,
+                   int levels = 0) {
+    constexpr auto most_levels = 10;
+    const auto list = values.contains("defaults") ? values["defaults"] : Json();
+    auto all = Json::object();
+    for (const auto& each : list.is_array() ? list : Json::array({list})) {
+        if (!each.is_string() || !is_configuration(each.text())) return values;
+        if (levels == most_levels)
+            Limits(source).refuse(cat("name files by defaults in ", most_levels, " levels"));
+        const auto base = path.parent_path() / each.text();
+        const auto name = cat("the settings in ", excerpt(base.string(), 400), ", which defaults names,");
+        const auto text = formats::content_of(base.string(), name);
+        check_text(text, name);
+        override_with(all, with_defaults(yaml_table(text, name), base, source, levels + 1));
+    }
+    values.erase("defaults");
+    override_with(all, values);
+    return all;
 }
 
 }  // namespace
@@ -192,7 +217,7 @@ void Settings::read_configuration(const std::string& path) {
     const auto text = opened(path);
     values_ = path.ends_with(".toml")   ? formats::parse_toml(text, source_)
               : path.ends_with(".json") ? formats::parse_json(without_notes(text), source_)
-                                        : yaml_table(text, source_);
+                                        : with_defaults(yaml_table(text, source_), path, source_);
 }
 
 void Settings::start(const std::vector<std::string>& words) {
@@ -256,7 +281,8 @@ void Settings::parse(std::string text, std::string_view path) {
     limits.enter();
     const auto is_yaml = path.ends_with(".yaml") || path.ends_with(".yml") || looks_like_yaml(inner);
     if (is_yaml || inner.front() == '{') {
-        values_ = is_yaml ? yaml_tables(text, source_) : formats::parse_json(said, source_);
+        values_ = is_yaml ? with_defaults(yaml_tables(text, source_), path, source_)
+                          : formats::parse_json(said, source_);
         if (is_manifest(values_)) start_container(std::exchange(values_, Json::object()));
     } else if (inner.front() == '-') {
         flags_ = true;

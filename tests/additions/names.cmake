@@ -15,14 +15,14 @@ set(others_of_gloo "/frameworks/|/explain|/store/|/membership/|/hosts/")
 set(others_of_mpi "/explain|/store/|/membership/|/hosts/|^cmake/test_environment|/cluster/read/|/place")
 set(others_of_nccl "/frameworks/|/explain|/cluster/read/|^cli/check|^cli/doctor_steps")  # and versions of the library; what doctor makes it do
 # Which its first version was; whose layouts plan serves; whose logs explain reads.
-set(others_of_vllm "/frameworks/megatron2022|/areal|^cli/plan|/plan/|^src/explain/read/signatures")
+set(others_of_vllm "/frameworks/megatron2022|/nemo_rl|/areal|^cli/plan|/plan/|^src/explain/read/signatures")
 set(others_of_sglang "/areal|^cli/plan|/plan/")  # what runs a component of its allocation_mode; whose layouts plan serves
 set(others_of_archon "/areal")
 set(topologies "/topology|/frameworks/grid|^src/convert/converters[.]cpp")  # which both have, and a list
 set(others_of_areal "${topologies}|/archon|^src/convert/sources")
 set(others_of_deepspeed "${topologies}|/accelerate/|^cli/|/plan/")  # what runs on it
 # Of its grid; how it cuts; what has its first version, runs on it or writes its settings.
-set(others_of_megatron "^src/convert/converters[.]cpp|^cli/|core/sharding|/megatron2022|/areal|/verl|/plan/")
+set(others_of_megatron "^src/convert/converters[.]cpp|^cli/|core/sharding|/megatron2022|/areal|/verl|/nemo_rl|/plan/")
 set(others_of_deepspeed_groups "/deepspeed/")  # whose experts it groups
 set(others_of_megatron2022 "/plan/")  # whose constants have another name
 set(others_of_picotron "^cli/")  # examples of the help
