@@ -2,6 +2,7 @@
 // Programs and payloads that are drawn from a seed.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <random>
 
@@ -272,5 +273,33 @@ TEST(Conformance, WhetherItWorksInPlaceIsEachMembersOwnChoice) {
                                                         }),
                                             "all_gather");
                 }
+    });
+}
+
+TEST(Conformance, WhetherACallIsStartedIsEachMembersOwnChoice) {
+    on_every_rank([](World& world) {
+        if (world.engine() == "mpi" && !is_checked()) return;  // which the MPI standard forbids
+        auto on = world.join({{"dp", rest}}).on("dp");
+        const auto n = on.size();
+        auto sizes = std::mt19937(7);  // every rank draws the same ones
+        auto choices = std::mt19937(static_cast<unsigned>(world.rank()));
+        for (auto step = 0; step < 300; ++step) {
+            const auto count = std::array{1, 2, 100, 1023, 1024, 1025, 20'000}[sizes() % 7];
+            const auto repeats = sizes() % 20 == 0 ? 70 : 1;  // long enough that calls bring less data
+            const auto root = static_cast<int>(sizes() % static_cast<unsigned>(n));
+            for (auto repeat = 0; repeat < repeats; ++repeat) {
+                SCOPED_TRACE(detail::cat("step ", step, ", ", count, " elements"));
+                const auto starts = choices() % 2 == 0;
+                const auto all = [&](int value) {
+                    return Values<int>(static_cast<std::size_t>(count), [=](std::size_t) { return value; });
+                };
+                auto sum = all(on.rank() + step);
+                starts ? on.start().all_reduce(sum).wait() : on.all_reduce(sum);
+                operations::expect_same(sum, all(n * (n - 1) / 2 + n * step), "all_reduce");
+                auto copy = all(on.rank() == root ? step : -1);
+                starts ? on.start().broadcast(copy, root).wait() : on.broadcast(copy, root);
+                operations::expect_same(copy, all(step), "broadcast");
+            }
+        }
     });
 }

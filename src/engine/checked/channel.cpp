@@ -34,7 +34,7 @@ public:
     }
 
     void run(const Call& call, const Label& label, Duration timeout) override {
-        const auto blocks = !is_point_to_point(call.operation) && engine_->blocking_matches_started();
+        const auto blocks = !is_point_to_point(call.operation) && (mixes_ || is_idle());
         wait(start({&call, 1}, label, blocks), label, timeout);
     }
     std::uint64_t start(std::span<const Call> calls, const Label& label) override {
@@ -131,7 +131,12 @@ private:
         }
         return next_ticket_++;
     }
+    bool is_idle() {
+        const auto lock = matcher_->lock();
+        return matcher_->is_idle();
+    }
     void hand_over(CheckedCall& part) {
+        part.blocks = part.blocks && (mixes_ || part.all_block);
         if (part.error || part.complete || part.meets || part.blocks) return;
         const Call& call = part.call;
         try {
@@ -148,7 +153,7 @@ private:
     }
     void finish(CheckedCall& part, Duration timeout) {
         if (std::exchange(part.blocks, false) && !part.error && !part.complete) {
-            if (matcher_->is_idle())
+            if (!mixes_ || matcher_->is_idle())
                 return on_engine(part, [&] { engine_->run(part.call, *part.label, timeout); });
             hand_over(part);
         }
@@ -203,6 +208,7 @@ private:
     }
 
     const std::shared_ptr<Channel> engine_;
+    const bool mixes_ = engine_->blocking_matches_started();
     const int group_rank_;
     const std::size_t size_;
     const std::shared_ptr<PendingBuffers> buffers_;

@@ -25,8 +25,11 @@ constexpr std::size_t most_listed = 8;  // classes, or pairs of ranks, that an e
 // Up to these, ranks gather all calls instead of reducing their hashes, and short calls are then complete;
 // docs/design/0012-checked-mode.md has what that costs.
 constexpr int most_ranks_that_gather = 8;
-constexpr std::size_t most_data = 4096;  // bytes of a rank that come with its call
-constexpr auto slot = sizeof(Agreed) + most_data;
+constexpr std::size_t most_gathered = 131'072;  // bytes that come with the calls of all ranks
+constexpr std::size_t most_of_root = 4096;      // if only one rank has data
+constexpr auto before_data = sizeof(Agreed) + sizeof(std::int64_t);
+constexpr auto too_long = ~std::size_t{0};
+constexpr auto calls_of_window = 32;  // after so many, calls bring as much data as the longest of them had
 
 CallFingerprint fingerprint_of(const Call& call) { return {.call = Agreed::of(call), .unit = call.unit}; }
 
@@ -82,6 +85,7 @@ Collectives::Collectives(Channel& channel, const Ranks& ranks, int group_rank, b
       ranks_(ranks),
       group_rank_(group_rank),
       gathers_calls_(on_host && ranks.size() <= most_ranks_that_gather),
+      brought_(most_of_root),
       parts_(std::move(parts)) {}
 
 void Collectives::advance() {
@@ -117,29 +121,47 @@ void Collectives::begin() {
 
 void Collectives::gather_calls() {
     const auto& call = queue_.front()->call;
-    own_.resize(slot);
-    gathered_.resize(slot * static_cast<std::size_t>(ranks_.size()));
+    own_.resize(before_data + brought_);
+    gathered_.resize(own_.size() * static_cast<std::size_t>(ranks_.size()));
     const auto agreed = fingerprints_.call.bytes();
+    const auto starts = std::int64_t{!queue_.front()->blocks};
     std::memcpy(own_.data(), agreed.data(), agreed.size());
-    if (brings_data() && reads(call, group_rank_) && call.in_bytes() > 0)
-        std::memcpy(own_.data() + agreed.size(), call.in, call.in_bytes());
+    std::memcpy(own_.data() + agreed.size(), &starts, sizeof starts);
+    if (data() <= brought_ && reads(call, group_rank_) && call.in_bytes() > 0)
+        std::memcpy(own_.data() + before_data, call.in, call.in_bytes());
     start(Step::calls, moving(Operation::all_gather, own_, gathered_));
 }
 
-bool Collectives::calls_are_equal() const {
+bool Collectives::calls_are_equal() {
     const auto own = fingerprints_.call.bytes();
-    for (auto at = std::size_t{0}; at < gathered_.size(); at += slot)
+    extremes_[2] = 0;
+    for (auto at = std::size_t{0}; at < gathered_.size(); at += own_.size()) {
         if (std::string_view(gathered_.data() + at, own.size()) != own) return false;
+        auto starts = std::int64_t{};
+        std::memcpy(&starts, gathered_.data() + at + own.size(), sizeof starts);
+        extremes_[2] = std::max(extremes_[2], starts);
+    }
     return true;
 }
 
-/// True if the inputs of all ranks fit beside their calls: the same on all ranks whose calls are equal.
-bool Collectives::brings_data() const {
+/// The bytes that a rank brings with its call, or `too_long`: the same on all ranks whose calls are equal.
+std::size_t Collectives::data() const {
     const auto& agreed = fingerprints_.call;
     const auto& operation = traits(agreed.operation);
-    const auto parts = operation.reads == Users::root && operation.in_parts ? ranks_.size() : 1;
-    return !operation.counts && !queue_.front()->meets &&
-           agreed.length <= most_data / static_cast<std::size_t>(parts) / size_of(agreed.dtype);
+    const auto n = static_cast<std::size_t>(ranks_.size());
+    const auto is_roots = operation.reads == Users::root;
+    const auto most = is_roots ? most_of_root : most_gathered / n;
+    const auto element = size_of(agreed.dtype) * (is_roots && operation.in_parts ? n : 1);
+    if (operation.counts || queue_.front()->meets || agreed.length > most / element) return too_long;
+    return agreed.length * element;
+}
+
+/// Where calls are equal, all ranks choose alike how much data the next ones bring.
+void Collectives::learn(std::size_t data) {
+    if (data != too_long) longest_ = std::max(longest_, data);
+    if (longest_ <= brought_ && ++calls_in_window_ < calls_of_window) return;
+    brought_ = std::exchange(longest_, 0);
+    calls_in_window_ = 0;
 }
 
 /// Completes the first part from the data that came with the calls.
@@ -147,7 +169,7 @@ void Collectives::complete() {
     auto& part = *queue_.front();
     auto calls = std::vector<Call>(static_cast<std::size_t>(ranks_.size()), part.call);
     for (std::size_t i = 0; i < calls.size(); ++i) {
-        calls[i].in = gathered_.data() + i * slot + sizeof(Agreed);
+        calls[i].in = gathered_.data() + i * own_.size() + before_data;
         if (static_cast<int>(i) != group_rank_ || !writes(part.call, group_rank_)) calls[i].out = nullptr;
     }
     perform(calls.size(), [&](std::size_t i) -> const Call& { return calls[i]; });
@@ -157,7 +179,7 @@ void Collectives::complete() {
 /// The complement turns a maximum into a minimum, so that all ranks decide the same from the same numbers.
 void Collectives::compare_hashes(Step step) {
     const auto own = static_cast<std::int64_t>(hash(compared(fingerprints_)));
-    extremes_ = {own, ~own};
+    extremes_ = {own, ~own, !queue_.front()->blocks};
     start(step, reducing(Operation::all_reduce, extremes_, extremes_, rankmesh::max));
 }
 
@@ -215,7 +237,7 @@ void Collectives::conclude() {
         case Step::counts:
             return complain();
         case Step::complaints:
-            return equal ? settle(nullptr) : gather_details();
+            return equal ? match() : gather_details();
         case Step::details:
             return give_up();
         case Step::informed:

@@ -31,6 +31,7 @@ struct CheckedCall {
     const Label* label;
     std::uint64_t number = 0;            // among this member's collectives, or its messages
     bool blocks = false;                 // its caller runs it on the engine once it is settled
+    bool all_block = false;              // and so do those of the other ranks
     bool meets = false;                  // a message that is compared with the collective of its peers
     bool settled = false;                // the calls match, or `error` says why they do not
     bool complete = false;               // its data came with the comparison
@@ -76,7 +77,7 @@ using GivenUp = std::array<std::array<std::uint64_t, 2>, 2>;
 
 /// Compares the collectives of one group, one after the other, on a separate channel.
 ///
-/// While calls match, a comparison costs a reduction of two numbers. In a small group on the host it is an
+/// While calls match, a comparison costs a reduction of three numbers. In a small group on the host it is an
 /// all_gather of the calls that also brings the data of short ones, which completes them. Operations with
 /// counts add an exchange of one number each way and a second reduction. A step begins once the previous one
 /// has completed on this rank, so all ranks take the same steps in the same order.
@@ -112,14 +113,24 @@ private:
     void begin();
     void conclude();
     void gather_calls();
-    bool calls_are_equal() const;
+    bool calls_are_equal();
     /// Goes on where all calls are equal.
     void agree() {
         if (traits(fingerprints_.call.operation).counts) return exchange_counts();
-        if (gathers_calls_ && brings_data()) complete();
+        if (gathers_calls_) {
+            const auto own = data();
+            if (own <= brought_) complete();
+            learn(own);
+        }
+        match();
+    }
+    /// Settles a call that is equal on all ranks.
+    void match() {
+        queue_.front()->all_block = extremes_[2] == 0;
         settle(nullptr);
     }
-    bool brings_data() const;
+    std::size_t data() const;
+    void learn(std::size_t data);
     void complete();
     void compare_hashes(Step step);
     void exchange_counts();
@@ -142,12 +153,16 @@ private:
     const Ranks ranks_;
     const int group_rank_;
     const bool gathers_calls_;
+    std::size_t brought_;      // bytes of data that come with each call, where they suffice
+    std::size_t longest_ = 0;  // data since the last choice
+    int calls_in_window_ = 0;
     const Parts parts_;
     std::deque<CheckedCall*> queue_;
     std::optional<std::uint64_t> ticket_;  // of the step that is under way
     Step step_ = Step::calls;
     CallFingerprint fingerprints_;  // of the first part, as all below
-    std::array<std::int64_t, 2> extremes_ = {};
+    // The greatest of all ranks: a hash, its complement, and 1 of a rank whose caller does not wait.
+    std::array<std::int64_t, 3> extremes_ = {};
     std::vector<std::uint64_t> given_;     // by group rank, the length that it sends to this one
     std::vector<std::uint64_t> expected_;  // the lengths that this one expects
     std::vector<std::uint64_t> giving_;
