@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "convert/manifest.hpp"
+#include "convert/settings.hpp"
 #include "formats/limits.hpp"
 
 namespace rankmesh::conversion {
@@ -63,23 +64,44 @@ std::vector<std::pair<std::string, std::string>> variables_of(const Json& contai
 struct Pods {
     int jobs = 1;
     std::optional<int> hosts;  ///< nothing where each pod is a job
+    std::string flags = {};    ///< that an operator or a chart adds to the server's
 };
+
+/// The flags that KServe, llm-d and vLLM's production stack make of the sizes in a node; "" for other nodes.
+std::string flags_of(const Json& node) {
+    const auto* table = in(node, "parallelism");
+    const auto* own = in(node, "workerSpec");
+    auto flags = std::string{};
+    for (const std::string name : {"tensor", "pipeline", "data"}) {
+        const auto* size = table ? in(*table, name) : in(own ? *own : node, name + "ParallelSize");
+        if (size && (size->is_number_integer() || size->is_string()))
+            flags += cat(" --", name, "-parallel-size ", written(*size));
+    }
+    const auto* expert = table ? in(*table, "expert") : nullptr;
+    return expert && *expert == true ? flags + " --enable-expert-parallel" : flags;
+}
 
 class Containers {
 public:
     Containers(std::string_view source, std::string_view framework)
         : source_(source), framework_(framework) {}
 
-    void add_all_in(const Json& node, Pods pods) {
+    /// Returns whether a container says what it starts.
+    bool add_all_in(const Json& node, Pods pods) {
+        auto found = false;
         if (node.is_array())
-            for (const auto& each : node) add_all_in(each, pods);
-        if (!node.is_object()) return;
-        if (!pods.hosts) pods.jobs = pods_in(node, "replicas", pods.jobs);
+            for (const auto& each : node) found = add_all_in(each, pods) || found;
+        if (!node.is_object()) return found;
+        for (const auto* key : {"replicas", "replicaCount"})
+            if (!pods.hosts) pods.jobs = pods_in(node, key, pods.jobs);
         if (const auto* deploy = in(node, "deploy")) pods.jobs = pods_in(*deploy, "replicas", pods.jobs);
         if (in(node, "numNodes")) pods.hosts = pods_in(node, "numNodes", 1);
+        const auto flags = flags_of(node);
+        if (!flags.empty()) pods.flags = flags;
         for (const auto* key : {"command", "args", "entrypoint"})
             if (const auto* words = in(node, key); words && (words->is_array() || words->is_string())) {
                 add(node, pods);
+                found = true;
                 break;
             }
         for (const auto& [key, value] : node.items()) {
@@ -90,8 +112,10 @@ public:
                 for (const auto& [role, replica] : value.items())
                     *inner.hosts += pods_in(replica, "replicas", 1);
             }
-            if (key != "initContainers") add_all_in(value, inner);
+            if (key != "initContainers" && key != "workerSpec") found = add_all_in(value, inner) || found;
         }
+        if (!flags.empty() && !found) add(node, pods);
+        return found && flags.empty();
     }
 
     ManifestLaunch launch() && {
@@ -111,33 +135,56 @@ private:
         const auto variables = variables_of(container);
         auto script = std::string{};
         for (const auto& [name, value] : variables) script += cat(name, "=", quoted(value), "\n");
-        // An image may be a framework's, with its server as the entry point.
-        script += cat("docker run ", in(container, "image") ? written(container["image"]) : "");
-        for (const auto* key : {"entrypoint", "command", "args"}) {
-            const auto* words = in(container, key);
-            if (words && words->is_string()) script += " " + replaced(words->text(), "\n", " ");
-            if (words && words->is_array())
-                for (const auto& each : *words) {
+        auto words = std::string{};
+        for (const auto* key : {"entrypoint", "command", "args", "extraArgs"}) {
+            const auto* given = in(container, key);
+            if (given && given->is_string()) words += " " + replaced(given->text(), "\n", " ");
+            if (given && given->is_array())
+                for (const auto& each : *given) {
                     auto word = written(each);
                     for (const auto& [name, value] : variables)
                         word = replaced(word, cat("$(", name, ")"), value);
-                    script += " " + quoted(word);
+                    words += " " + quoted(word);
                 }
         }
-        if (script.size() > formats::most_bytes)
+        words += pods.flags;
+        if (script.size() + words.size() > formats::most_bytes)
             formats::Limits(source_).refuse(cat("expand to more than ", formats::most_bytes, " bytes"));
         try {
-            auto launch = ManifestLaunch{launch_of(script, source_, {}, framework_), pods.jobs};
+            // An image may be a framework's, with its server as the entry point, or one of the user's.
+            const auto image = in(container, "image") ? written(container["image"]) : "";
+            const auto started = cat(script, "docker run ", image, words);
+            auto launch = ManifestLaunch{launch_of(started, source_, {}, framework_), pods.jobs};
+            const auto& server = start_of(framework_);
+            if (launch.words.empty() && server.by_itself && !server.programs.empty()) {
+                const auto program = frameworks::words_of(server.programs).front();
+                launch.words = launch_of(cat(script, program, words), source_, {}, framework_);
+                if (std::ranges::none_of(launch.words, std::bind_front(&Containers::places_or_loses, this)))
+                    return;
+            }
             if (launch.words.empty()) return;
             add_host_count(launch.words, pods);
             launch.job = without_host(taken_apart(launch.words));
+            // Servers that prefill and that decode differ in flags that place no rank.
+            auto is_kept = true;
+            if (has_all_flags(framework_))
+                std::erase_if(launch.job.words, [&](const std::string& word) {
+                    if (word.starts_with('-')) is_kept = places_or_loses(word);
+                    return !is_kept && !is_configuration(word);
+                });
             if (std::ranges::find(found_, launch.job, &ManifestLaunch::job) == found_.end())
                 found_.push_back(std::move(launch));
         } catch (const UsageError& error) {
-            const auto is_own = script.find(framework_) != script.npos;
+            const auto is_own = cat(script, words).find(framework_) != std::string::npos;
             if (is_own || !is_own_refused_) refused_ = error;
             is_own_refused_ = is_own_refused_ || is_own;
         }
+    }
+
+    /// True for a flag of the framework that says something of its layout.
+    bool places_or_loses(const std::string& word) const {
+        return is_one_of(class_of_flag(framework_, plain_name(word.substr(0, word.find('=')))),
+                         "places lost");
     }
 
     /// Operators tell torchrun the number of hosts by its environment.
@@ -161,7 +208,13 @@ private:
 
 bool is_manifest(const Json& values) {
     const auto* services = in(values, "services");
-    return (in(values, "apiVersion") && in(values, "kind")) || (services && services->is_object());
+    const auto has_sizes = [](const auto& each) {  // a chart's
+        const auto* sizes = in(each.second, "parallelism");
+        return sizes && in(*sizes, "tensor");
+    };
+    return (in(values, "apiVersion") && in(values, "kind")) || (services && services->is_object()) ||
+           in(values, "servingEngineSpec") ||
+           (values.is_object() && std::ranges::any_of(values.items(), has_sizes));
 }
 
 ManifestLaunch launch_in(const Json& manifest, std::string_view source, std::string_view framework) {

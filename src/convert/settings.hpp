@@ -45,6 +45,8 @@ public:
     bool is_file() const { return whole_; }
     /// The number of ranks that the launcher starts, where the settings are a command that says so.
     std::optional<int> launched() const { return launched_; }
+    /// The program that a command starts.
+    const std::string& program() const { return program_; }
     bool is_flags() const { return flags_; }
     /// True if a setting was given behind another one.
     bool is_later(std::string_view name, std::string_view other) const;
@@ -124,6 +126,7 @@ private:
     std::string text_;
     std::string source_;  // where they are from, empty for those of a framework itself
     std::string call_;
+    std::string program_;
     std::optional<int> launched_;
     int jobs_ = 1;               // that a manifest starts
     std::string section_;        // the table that was entered, or would have been

@@ -232,6 +232,7 @@ void Settings::start(const std::vector<std::string>& words) {
                                  in_quotes(excerpt(word.substr(word.find("{{")))),
                                  "; give the text that it makes, such as that of helm template"));
     text_ = joined(words, " ");
+    program_ = command.program;
     flags_ = true;
     const auto& how = start_of(framework_);
     if (!how.by_itself) launched_ = command.ranks;

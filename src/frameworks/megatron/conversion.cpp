@@ -77,6 +77,8 @@ megatron::Settings sizes_in(Settings& settings) {
     auto sizes = megatron::Settings{};
     for (const auto& [name, size] : numbers) sizes.*size = settings.size(name);
     sizes.expert_tensor_parallel_size = settings.number("expert_tensor_parallel_size");
+    if (settings.program() == "megatron" && sizes.expert_model_parallel_size > 1)
+        sizes.expert_tensor_parallel_size = sizes.expert_tensor_parallel_size.value_or(1);  // in ms-swift
     sizes.hierarchical_context_parallel_sizes = settings.numbers("hierarchical_context_parallel_sizes");
     // A flag of the command line, and the argument that it becomes.
     for (const auto* name : {"num_virtual_stages_per_pipeline_rank", "virtual_pipeline_model_parallel_size"})

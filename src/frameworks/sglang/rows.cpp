@@ -172,7 +172,7 @@ Framework sglang() {
         .initialize = "initialize_model_parallel",
         .handle = "GroupCoordinator",
         .backend_after = "(",
-        .start = {.programs = "sglang", .by_itself = true},
+        .start = {.programs = "sglang dynamo.sglang", .by_itself = true},
         .configure = configure,
         .serves = true};
 }

@@ -156,7 +156,7 @@ Framework vllm() {
         .handle = "GroupCoordinator",
         .backend_after = "decode_context_model_parallel_size",
         .ensure = "ensure_model_parallel_initialized",
-        .start = {.programs = "vllm vllm-openai", .by_itself = true},
+        .start = {.programs = "vllm vllm-openai dynamo.vllm", .by_itself = true},
         .serves = true};
 }
 
