@@ -169,7 +169,7 @@ TEST(ClusterFiles, WhatPeopleHaveInstead_IsNamedWithWhatWouldWork) {
          "gpu[1-2]\n",
          "scontrol show hostnames in the job"},
         {"JobId=123 JobName=train\n   NodeList=gpu[001-002]\n", "scontrol show hostnames in the job"},
-        {R"({"sinfo":[{"nodes":{"nodes":["gpu001"]}}]})", "sinfo -o '%N %G %t'"},
+        {R"({"sinfo":[{"nodes":{"nodes":["gpu001"]}}]})", "sinfo -o '%P %N %G %t'"},
         {"HOST_NAME          STATUS       JL/U    MAX\na1  ok  -  42\n", "env in the job"},
         {"Job id            Name             User\n12.pbs train a\n", "cat $PBS_NODEFILE in the job"},
         {"node1\n     Mom = node1\n     ntype = PBS\n", "cat $PBS_NODEFILE in the job"},
@@ -246,21 +246,77 @@ TEST(ClusterFiles, NodesThatSlurmKeepsOut_AreLeftOutWithANote) {
         const auto cluster = to_string(read(text, "f", "slurm-nodes", "gpu:8", &note));
         return cluster + "; " + note;
     };
-    const auto out = std::string("left out, because Slurm says that they are drained or down: ");
+    const auto out = std::string("left out, because Slurm starts no job on them: ");
     for (const std::string state :
-         {"drain", "drained*", "drng", "down*", "fail", "DOWN+DRAIN", "IDLE+DRAIN"}) {
+         {"drain", "drained*", "drng", "down*", "fail", "DOWN+DRAIN", "IDLE+DRAIN", "idle*", "inval",
+          "IDLE+NOT_RESPONDING", "MIXED*+DRAIN", "FUTURE", "IDLE+INVALID_REG"}) {
         EXPECT_EQ(noted("NODELIST STATE\na1 idle\na2 " + state + "\na3 mix\n"),
                   "node[a1,a3]:8 gpu; " + out + "a2");
         EXPECT_EQ(noted("NodeName=a1 State=IDLE\nNodeName=a[2-3] State=" + state + "\n"),
                   "node[a1]:8 gpu; " + out + "a2-a3");
     }
     for (const std::string state :
-         {"idle~", "alloc", "POWERED_DOWN", "UNKNOWN+NOT_RESPONDING", "planned", "resv"})
+         {"idle~", "alloc", "POWERED_DOWN", "UNKNOWN+NOT_RESPONDING", "unk*", "planned", "resv", "maint"})
         EXPECT_EQ(noted("NODELIST STATE\na1 idle\na2 " + state + "\n"), "node[a1-a2]:8 gpu; ");
     EXPECT_EQ(noted("NodeName=a[1-3]\nPartitionName=p Nodes=ALL State=DOWN\nDownNodes=a1 State=FAIL\n"),
               "node[a2-a3]:8 gpu; " + out + "a1");
-    EXPECT_EQ(text_of([] { read("NODELIST STATE\na1 down\n", "f"); }),
-              "f: lists only nodes that are drained or down; list nodes that can run the job");
+    EXPECT_EQ(
+        text_of([] { read("NODELIST STATE\na1 down\n", "f"); }),
+        "f: lists no node that can run the job, because Slurm starts no job on them; list nodes that can");
+    // What an operator writes is no state.
+    EXPECT_EQ(noted("NodeName=a1 Arch=x86_64\n   State=IDLE\n   Comment=was State=DOWN once\n"
+                    "   Reason=Gres=gpu:2 State=DOWN [root@2026-01-01T00:00:00]\n"),
+              "node[a1]:8 gpu; ");
+    EXPECT_EQ(noted("NodeName=a[1-2]\nDownNodes=a1 Reason=\"fan\" State=DOWN\nInclude more.conf\n"),
+              "node[a2]:8 gpu; not read: the files that Include names; " + out + "a1");
+}
+
+// The rows are those of sinfo with -o, -O, -N -l and -M.
+TEST(ClusterFiles, ATableOfSinfo_LosesNoNodeAndTakesNone) {
+    const auto noted = [](const std::string& text, const std::string& inside = "") {
+        auto note = std::string{};
+        return to_string(read(text, "f", "", inside, &note)) + "; " + note;
+    };
+    EXPECT_EQ(noted("PARTITION GRES NODELIST\ncpu* (null) c[01-64]\ngpu gpu:8(S:0-1) g[1-3]\n"),
+              "node[g1-g3]:8; left out, because they have no devices: c01-c64");
+    EXPECT_EQ(noted("HOSTNAMES GRES\ng1 gpu:8\ng2 gpu:8\n"), "node[g1-g2]:8; ");
+    EXPECT_EQ(noted("PARTITION STATE NODELIST\nshort* idle g[1-2]\nlong idle g[1-2]\nempty n/a \n", "gpu:8"),
+              "node[g1-g2]:8 gpu; ");
+    EXPECT_EQ(
+        noted("NODELIST PARTITION STATE REASON\ng1 gpu* idle none\ng2 gpu* down* Not responding\n", "gpu:8"),
+        "node[g1]:8 gpu; left out, because Slurm starts no job on them: g2");
+    EXPECT_EQ(text_of([&] { noted("PARTITION NODELIST\ncpu* c[1-4]\ngpu g[1-2]\n", "gpu:8"); }),
+              "f: has 2 partitions, and does not say which nodes have GPUs; give the output of "
+              "sinfo -o '%P %N %G %t', or of one partition: sinfo -p NAME");
+    const auto columns = std::string(" columns, and the heading has ");
+    for (const auto& [text, why] :
+         {std::pair{"GRES                STATE NODELIST\ngpu:h100:8(S:0-3,5-7idle  g1\n",
+                    "f:2: has 2" + columns + "3"},
+          {"PARTITION NODELIST\ngpu g1\nCLUSTER: b\nPARTITION NODES NODELIST\n",
+           "f:4: has 3" + columns + "2"},
+          {"REASON USER NODELIST\nNot responding root g1\n", "f:2: has 4" + columns + "3"}})
+        EXPECT_EQ(text_of([&, text = text] { noted(text, "gpu:8"); }),
+                  why + "; give the output of sinfo -o '%P %N %G %t'");
+}
+
+TEST(ClusterFiles, NodesOfKubernetesThatTakeNoPod_AreLeftOut_AndSharedGpusCountOnce) {
+    const auto node = [](const char* name, const char* labels, const char* spec, const char* ready,
+                         const char* gpus) {
+        return std::string(R"({"kind":"Node","metadata":{"name":")") + name + R"(","labels":{)" + labels +
+               R"(}},"spec":{)" + spec + R"(},"status":{"conditions":[{"type":"Ready","status":")" + ready +
+               R"("}],"allocatable":{"nvidia.com/gpu":")" + gpus + R"("}}})";
+    };
+    auto note = std::string{};
+    EXPECT_EQ(
+        to_string(read(R"({"items":[)" + node("n0", "", "", "True", "8") + "," +
+                           node("n1", R"("nvidia.com/gpu.replicas":"4")", "", "True", "32") + "," +
+                           node("n2", "", R"("unschedulable":true)", "True", "8") + "," +
+                           node("n3", "", "", "Unknown", "8") + "," + node("cp", "", "", "True", "0") + "]}",
+                       "f", "", "", &note)),
+        "node[n0-n1]:8");
+    EXPECT_EQ(note,
+              "left out, because they are cordoned or not ready: n2-n3; left out, because they have no "
+              "devices: cp");
 }
 
 TEST(ClusterFiles, OneLevelAloneIsTheNotationAndSeveralHostsAreNot) {

@@ -15,6 +15,24 @@ void Text::fail(int line, std::string_view why) const {
     throw UsageError(line > 0 ? cat(source, ":", line, ": ", why) : cat(source, ": ", why));
 }
 
+void Text::say(std::string_view sentence) const {
+    if (note == nullptr || note->find(sentence) != std::string::npos) return;
+    *note += cat(note->empty() ? "" : "; ", sentence);
+}
+
+void Text::leave_out(std::vector<Node>& nodes, std::string_view why,
+                     const std::function<bool(const Node&)>& is_out) const {
+    auto names = std::vector<std::string_view>{};
+    for (const auto& node : nodes)
+        if (is_out(node)) names.emplace_back(node.name);
+    if (names.empty()) return;
+    if (names.size() == nodes.size())
+        fail(0, cat("lists no node that can run the job, because ", why, "; list nodes that can"));
+    std::ranges::sort(names);
+    say(cat("left out, because ", why, ": ", detail::excerpt(detail::folded(names))));
+    std::erase_if(nodes, is_out);
+}
+
 std::vector<std::string> Text::names(std::string_view list, int line) const {
     return detail::expanded(list, line > 0 ? cat(source, ":", line) : source, Cluster::most_names);
 }
@@ -80,7 +98,7 @@ Node& Nodes::add(std::string_view name, int count, int line) {
 
 Levels levels_of_nodes(const Text& text, std::vector<Node> nodes, const std::vector<std::string>& around) {
     const auto is_bare = [](const Node& node) { return node.count == 0; };
-    if (!std::ranges::all_of(nodes, is_bare)) std::erase_if(nodes, is_bare);
+    if (!std::ranges::all_of(nodes, is_bare)) text.leave_out(nodes, "they have no devices", is_bare);
     if (nodes.empty()) text.fail(0, "has no nodes");
     using Numbers =
         std::map<std::string, std::size_t, std::less<>>;  // of the units, as they are first listed

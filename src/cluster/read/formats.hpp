@@ -27,11 +27,19 @@ using formats::Json;
 
 using Levels = std::vector<Cluster::Level>;
 
+struct Node;
+
 /// A text and its source.
 struct Text {
     std::string_view content;
     std::string source;
     std::string* note = nullptr;  ///< gets what was left out, if not null
+
+    /// Adds a sentence to the note, once.
+    void say(std::string_view sentence) const;
+    /// Removes nodes and says so with the reason. Throws UsageError if no node is left.
+    void leave_out(std::vector<Node>& nodes, std::string_view why,
+                   const std::function<bool(const Node&)>& is_out) const;
 
     /// Throws UsageError with the source, the line unless it is 0, and the reason.
     [[noreturn]] void fail(int line, std::string_view why) const;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads nodes from JSON: what kubectl prints, and the resource set R of a Flux job (RFC 20).
 #include <array>
+#include <set>
 
 #include "cluster/read/formats.hpp"
 
@@ -35,13 +36,26 @@ constexpr auto resources =
     std::array<std::string_view, 6>{"nvidia.com/gpu",   "amd.com/gpu",    "gpu.intel.com/i915",
                                     "gpu.intel.com/xe", "google.com/tpu", "habana.ai/gaudi"};
 
-/// Returns the devices that pods may use, else those of the node.
+/// Returns the devices that pods may use, else those of the node; a GPU that pods share counts once.
 int devices_of(const Text& text, const Json& node) {
+    const auto shared = text_of(value_at(node, {"metadata", "labels", "nvidia.com/gpu.replicas"}));
+    const auto sharing = shared.empty() ? 1 : number_of(text, 0, shared, "nvidia.com/gpu.replicas", 0);
     for (const auto* of : {"allocatable", "capacity"})
         for (const auto resource : resources)
             if (const auto count = text_of(value_at(node, {"status", of, resource})); !count.empty())
-                return number_of(text, 0, count, resource, 0);
+                return number_of(text, 0, count, resource, 0) /
+                       (resource == resources[0] ? std::max(sharing, 1) : 1);
     return 0;
+}
+
+/// Returns true if no pod is placed on a node: it is cordoned or not ready.
+bool is_out(const Json& node) {
+    const auto conditions = elements_of(value_at(node, {"status", "conditions"}));
+    return value_at(node, {"spec", "unschedulable"}) == Json(true) ||
+           std::ranges::any_of(conditions, [](const Json& condition) {
+               return text_of(value_at(condition, {"type"})) == "Ready" &&
+                      text_of(value_at(condition, {"status"})) != "True";
+           });
 }
 
 }  // namespace of_kubernetes
@@ -52,17 +66,22 @@ Levels read_kubernetes(const Text& text) {
     const auto items =
         all.is_object() && all.contains("items") ? elements_of(value_at(all, {"items"})) : std::span(&all, 1);
     auto nodes = Nodes(text);
+    auto out = std::set<std::string>{};
     for (const auto& item : items) {
         if (text_of(value_at(item, {"kind"})) != "Node") continue;
         const auto name = text_of(value_at(item, {"metadata", "name"}));
         if (nodes.contains(name)) text.fail(0, cat("lists the node ", in_quotes(name), " twice"));
         auto& node = nodes.add(name, devices_of(text, item), 0);
+        if (is_out(item)) out.insert(name);
         for (const auto& [key, level] : labels)
             node.around.push_back(text_of(value_at(item, {"metadata", "labels", key})));
     }
     // A label that no node has is left out. Any other label must be on all nodes with devices.
-    const auto has_devices = [](const Node& node) { return node.count > 0; };
-    if (std::ranges::any_of(nodes.list, has_devices)) std::erase_if(nodes.list, std::not_fn(has_devices));
+    const auto is_bare = [](const Node& node) { return node.count == 0; };
+    text.leave_out(nodes.list, "they are cordoned or not ready",
+                   [&](const Node& node) { return out.contains(node.name); });
+    if (!std::ranges::all_of(nodes.list, is_bare))
+        text.leave_out(nodes.list, "they have no devices", is_bare);
     auto levels = std::vector<std::string>{};
     for (const auto& [key, level] : labels) {
         const auto at = levels.size();

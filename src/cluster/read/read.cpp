@@ -40,7 +40,7 @@ bool has_setting(std::string_view text, const Words& names) {
 /// Returns true for what Slurm says of its nodes: settings, or a table.
 bool has_nodes(std::string_view text, const Words& names) {
     return has_setting(text, names) || has_line(text, [](auto line) {
-               return line.find("NODELIST") != std::string_view::npos &&
+               return (line.find("NODELIST") != std::string_view::npos || line.find("HOSTNAMES") == 0) &&
                       line.find('=') == std::string_view::npos;
            });
 }
@@ -89,7 +89,7 @@ constexpr Other others[] = {
     {"Roles:  ", "text of kubectl describe", "kubectl get nodes -o json"},
     {"JOBID PARTITION", "a table of squeue", "scontrol show hostnames in the job"},
     {"JobId=", "text of scontrol show job", "scontrol show hostnames in the job"},
-    {"\"sinfo\"", "JSON of sinfo", "sinfo -o '%N %G %t'"},
+    {"\"sinfo\"", "JSON of sinfo", "sinfo -o '%P %N %G %t'"},
     {"HOST_NAME ", "a table of bhosts", "env in the job"},
     {"Job id ", "a table of qstat", "cat $PBS_NODEFILE in the job"},
     {"Mom = ", "text of pbsnodes", "cat $PBS_NODEFILE in the job"},

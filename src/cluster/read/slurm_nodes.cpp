@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the nodes of Slurm and their GPUs: slurm.conf, and what scontrol show node and sinfo print.
+#include <array>
 #include <set>
 
 #include "cluster/names.hpp"
@@ -10,6 +11,8 @@ namespace rankmesh::cluster_files {
 namespace of_slurm_nodes {
 
 constexpr auto most_gpus = 1 << 20;  // of a node
+/// Settings whose text goes to the end of a line of scontrol.
+constexpr auto free_texts = std::array<std::string_view, 4>{"comment", "extra", "os", "reason"};
 
 /// Returns the GPUs of `gpu:h100:8(S:0-1),nvme:1`; `gpu` is one.
 int gpus_of(const Text& text, int line, std::string_view gres) {
@@ -31,46 +34,59 @@ int gpus_of(const Text& text, int line, std::string_view gres) {
     return static_cast<int>(gpus);
 }
 
-/// Returns true for a state in which Slurm starts no job on a node: `drain*`, `drng`, `IDLE+DRAIN`.
+/// Returns true for a state in which Slurm starts no job on a node: `drain*`, `IDLE+DRAIN`, `inval`. A node
+/// that does not respond is out, `idle*`, unless Slurm has not heard of it yet, `unk*`.
 bool is_out(std::string_view state) {
-    return std::ranges::any_of(formats::split(formats::lower(state), '+'), [](std::string_view part) {
-        return part.starts_with("dr") || part.starts_with("down") || part.starts_with("fail");
-    });
+    const auto lower = formats::lower(state);
+    if (lower.starts_with("unk")) return false;
+    return lower.find('*') != std::string::npos ||
+           std::ranges::any_of(formats::split(lower, '+'), [](std::string_view part) {
+               constexpr auto out = std::array{"dr", "down", "fail", "fut", "inval", "not_resp", "no_resp"};
+               return std::ranges::any_of(out, [&](const char* word) { return part.starts_with(word); });
+           });
 }
 
 /// Removes nodes that are out, and notes them.
 Levels levels_without(const Text& text, std::vector<Node> nodes, const std::set<std::string>& out) {
-    const auto is_out = [&](const Node& node) { return out.contains(node.name); };
-    if (!nodes.empty() && std::ranges::all_of(nodes, is_out))
-        text.fail(0, "lists only nodes that are drained or down; list nodes that can run the job");
-    std::erase_if(nodes, is_out);
-    if (!out.empty() && text.note)
-        *text.note = cat("left out, because Slurm says that they are drained or down: ",
-                         detail::excerpt(detail::folded({out.begin(), out.end()})));
+    text.leave_out(nodes, "Slurm starts no job on them",
+                   [&](const Node& node) { return out.contains(node.name); });
     return levels_of_nodes(text, std::move(nodes));
 }
 
-/// Reads a table with a column NODELIST, and GRES if it has one; partitions may share nodes.
+/// Reads a table with a column NODELIST or HOSTNAMES, and GRES if it has one; partitions may share nodes.
 Levels read_sinfo(const Text& text, const std::vector<Line>& lines,
                   const std::vector<Line>::const_iterator& heading) {
     const auto columns = heading->words();
     const auto column = [&](std::string_view name) {
         return static_cast<std::size_t>(std::ranges::find(columns, name) - columns.begin());
     };
-    const auto names = column("NODELIST");
+    const auto names = std::min(column("NODELIST"), column("HOSTNAMES"));
     const auto gres = column("GRES");
     const auto state = column("STATE");
+    const auto partition = column("PARTITION");
     auto out = std::set<std::string>{};
     auto nodes = Nodes(text);
+    auto partitions = std::map<std::string, std::set<std::string>>{};
     for (auto line = heading + 1; line != lines.end(); ++line) {
         const auto words = line->words();
-        if (words.size() <= names) continue;  // a partition without nodes
+        if (words.size() + 1 == columns.size() && names == words.size() && state < names &&
+            words[state] == "n/a")
+            continue;  // a partition without nodes
+        if (words.size() < columns.size() || (words.size() > columns.size() && columns.back() != "REASON"))
+            text.fail(line->number, cat("has ", words.size(), " columns, and the heading has ",
+                                        columns.size(), "; give the output of sinfo -o '%P %N %G %t'"));
         const auto gpus = gres < words.size() ? gpus_of(text, line->number, words[gres]) : 0;
         for (const auto& name : text.names(words[names], line->number)) {
             if (!nodes.contains(name)) nodes.add(name, gpus, line->number);
             if (state < words.size() && is_out(words[state])) out.insert(name);
+            if (partition < words.size()) partitions[formats::lower(words[partition])].insert(name);
         }
     }
+    const auto differ = [&](const auto& one) { return one.second != partitions.begin()->second; };
+    if (gres == columns.size() && std::ranges::any_of(partitions, differ))
+        text.fail(0, cat("has ", partitions.size(),
+                         " partitions, and does not say which nodes have GPUs; give the output of "
+                         "sinfo -o '%P %N %G %t', or of one partition: sinfo -p NAME"));
     return levels_without(text, std::move(nodes.list), out);
 }
 
@@ -79,7 +95,8 @@ Levels read_sinfo(const Text& text, const std::vector<Line>& lines,
 Levels read_slurm_nodes(const Text& text) {
     const auto lines = lines_of(text.content, true);
     const auto heading = std::ranges::find_if(lines, [](const Line& line) {
-        return std::ranges::count(line.words(), std::string_view("NODELIST")) > 0;
+        return std::ranges::any_of(line.words(),
+                                   [](auto word) { return word == "NODELIST" || word == "HOSTNAMES"; });
     });
     if (heading != lines.end()) return of_slurm_nodes::read_sinfo(text, lines, heading);
     auto nodes = Nodes(text);
@@ -93,6 +110,8 @@ Levels read_slurm_nodes(const Text& text) {
             const auto equals = std::min(word.find('='), word.size());
             const auto key = formats::lower(word.substr(0, equals));
             const auto value = word.substr(std::min(equals + 1, word.size()));
+            if (std::ranges::count(of_slurm_nodes::free_texts, key) > 0 && !value.starts_with('"')) break;
+            if (key == "include") text.say("not read: the files that Include names");
             if (key == "nodename") {
                 from = nodes.list.size();
                 is_usual = value == "DEFAULT";
