@@ -251,7 +251,7 @@ const Sample samples[] = {
     {"srun: error: Node failure on n001", "n001: fault: Slurm says that the node failed\n"},
     {"slurmstepd: error: Detected 1 oom_kill event in StepId=123.0. Some of the step tasks have been OOM "
      "Killed.",
-     ": fault: memory ran out: Slurm counts 1 killed processes\n"},
+     ": fault: memory ran out: Slurm says that processes were killed: 1\n"},
     {"slurmstepd: error: *** STEP 123.0 ON n001 CANCELLED AT 2026-01-02T03:04:05 DUE TO TIME LIMIT ***",
      "n001: fault: Slurm cancelled the job: TIME LIMIT\n"},
     {"mpirun noticed that process rank 1 with PID 0 on node n001 exited on signal 9 (Killed).",
@@ -290,7 +290,13 @@ const Sample samples[] = {
      "ranks have "
      "launched up to operation 5\n  Rank 3 has launched up to operation 4 -- GPU 3 managed by process 9 on "
      "node 10.0.0.1",
-     "3: error: has launched up to operation 4; has launched up to operation 5\n"},
+     "3: error: has launched up to operation 4, but 7 ranks have launched up to operation 5\n"},
+    {"#0-0 (fa93daea854b060b) MISMATCH\n  Communicator ranks have different AllGather operation counts\n"
+     "  30 ranks have launched up to operation 640\n  2 ranks have launched up to operation 641\n"
+     "  Rank 12 -- GPU 4 managed by process 323032 on node 10.137.190.124",
+     "12: error: has launched up to operation 641, but 30 ranks have launched up to operation 640\n"},
+    {"    0         1        32         8       256       256   RUNNING      OK",
+     ": RAS sees nothing wrong in a group of communicators\n"},
     {"#0-0 (9e17999afaa87dbb) MISMATCH\n  Communicator ranks have different AllReduce operation counts\n  "
      "Rank 0 has "
      "launched up to operation 5 -- GPU 0 managed by process 9 on node 10.0.0.1",

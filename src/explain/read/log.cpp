@@ -217,9 +217,21 @@ bool LogReader::use(const Signature& row, std::string_view line, std::size_t beg
             return place_.is_root = true;
         case Says::header:
             place_.header = words;
+            if (!fields.contains("n")) {
+                place_.counted = 0, place_.others.clear();
+            } else if (place_.others.empty()) {
+                place_.others = trimmed(line);
+            } else {
+                place_.header += cat(", but ", place_.others);
+            }
+            place_.counted += number_in(field(fields, "n")).value_or(0);
+            if (place_.group == "0-0") world_ = std::max(world_, place_.counted);
             return true;
         case Says::listed:
-            words = cat(row.words.empty() ? "" : words, place_.header);
+            if (row.words.empty() || place_.others.empty())
+                words = cat(row.words.empty() ? "" : words, place_.header);
+            else
+                words = cat("has ", field(fields, "text"), ", but ", place_.others);
             if (place_.header.empty()) return false;
             if (!fields.contains("ranks")) add_line(host, words, true, line);
             for (const auto listed : ranks_in(field(fields, "ranks")))

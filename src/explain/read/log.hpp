@@ -37,6 +37,8 @@ private:
         std::int64_t line = 1;
         std::optional<int> of_file, rank, root;
         std::string host, group, header;
+        std::string others;  // "30 ranks have launched up to operation 5", which RAS does not list
+        int counted = 0;     // ranks of a communicator, as RAS counts them
         bool is_root = false, has_tags = false;  // [rank3]: begins lines
         std::vector<int> ended;
         CollectedLine collected;  // the line itself

@@ -116,7 +116,8 @@ constexpr Signature signatures[] = {
     {"srun: error: {host}: task{s} {ranks}: Exited with exit code {code}", ended, exited},
     {"srun: error: {host}: task{s} {ranks}: {signal}", ended, "ended: {signal}"},
     {"srun: error: Node failure on {host}", fault, "Slurm says that the node failed"},
-    {"slurmstepd: error: Detected {n} oom", fault, "memory ran out: Slurm counts {n} killed processes"},
+    {"slurmstepd: error: Detected {n} oom", fault,
+     "memory ran out: Slurm says that processes were killed: {n}"},
     {" ON {host} CANCELLED AT {_} DUE TO {text} ***", fault, "Slurm cancelled the job: {text}"},
     // Open MPI's help-orterun.txt, help-mpi-api.txt, errhandler_predefined.c and stacktrace.c; PRRTE.
     {"noticed that process rank {ranks} with PID {_} on node {host} exited on signal {signal}.", ended,
@@ -158,6 +159,7 @@ constexpr Signature signatures[] = {
     {"ut of memory: Killed process {pid} ({name})", fault,
      "memory ran out: the kernel killed process {pid} ({name})"},
     // The text of NCCL's RAS, client_support.cc of 2.24 and later. #0-0 is the largest communicator.
+    {" RUNNING      OK", remark, "RAS sees nothing wrong in a group of communicators"},
     {"#{group} ({_}) ", place},
     {"  Missing communicator data from ", header, "RAS has no answer from it"},
     {"  Communicator ranks have different {text}", header, "ranks have different {text}"},
@@ -165,7 +167,7 @@ constexpr Signature signatures[] = {
     {"  Asynchronous error", header, "an asynchronous error"},
     {" considered dead (unreachable via the RAS network)", header, "RAS considers it dead"},
     {"PEER_DEAD: Process {pid} on node {host} managing GPU", fault, "RAS considers process {pid} dead"},
-    {" ranks have {text}", header, "has {text}"},
+    {"  {n} ranks have {text}", header, "has {text}"},
     {" ranks reported {text}", header, "reported {text}"},
     {"  The missing rank{s}: {ranks}", listed},
     {"  Rank {ranks} -- ", listed},
