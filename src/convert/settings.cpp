@@ -102,8 +102,9 @@ bool Settings::has_table(std::string_view name) const {
 }
 
 bool Settings::has_all(std::string_view names) const {
+    const auto& all = has_entered() ? outside_ : values_;
     return !names.empty() &&
-           std::ranges::all_of(words_of(names), [&](auto name) { return value_in(values_, name); });
+           std::ranges::all_of(words_of(names), [&](auto name) { return value_in(all, name); });
 }
 
 void Settings::ignore(std::initializer_list<std::string_view> names) {
@@ -309,6 +310,7 @@ bool Settings::check_known(const Json& table, const std::string& path) {
                 if (near.empty() && meaning_of(one) == meaning_of(name)) near = one;
         if (near.empty()) near = nearest(name, inside);
         if (are_of_two_axes(name, near) || meaning_of(name).empty() ||
+            (flags_ && !is_parallel_size(near) && edit_distance(name, near) > 1) ||
             (whole_ && !value.is_number() && !value.is_boolean()))
             near = {};
         const auto is_size = value.is_number() && value != 1 && is_parallel_size(name);

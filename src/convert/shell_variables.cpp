@@ -114,6 +114,9 @@ bool is_value_of(const std::vector<std::string>& before, std::string_view writte
     if (before.empty() || !before.back().starts_with("--") || before.back().find('=') != std::string::npos)
         return false;
     const auto name = formats::lower(written);
+    auto flag = before.back().substr(2);
+    std::ranges::replace(flag, '-', '_');
+    if (name.find(flag) != name.npos) return true;  // --extra-vocab-size $EXTRA_VOCAB_SIZE
     return std::ranges::none_of(std::array{"args", "flags", "opts", "extra", "options", "params"},
                                 [&](const char* word) { return name.find(word) != name.npos; });
 }

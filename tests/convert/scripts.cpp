@@ -301,5 +301,24 @@ TEST_F(Scripts, AreReadAsBashRunsThem) {
     }
 }
 
+// As in Pai-Megatron-Patch and ms-swift.
+TEST_F(Scripts, AVariableUnderTheNameOfItsFlagIsItsValue) {
+    const auto torchrun =
+        std::string("#!/bin/bash\ntorchrun --nproc_per_node 4 train.py --tensor-model-parallel-size 2 ");
+    EXPECT_EQ(mesh(torchrun + "--extra-vocab-size ${EXTRA_VOCAB_SIZE}\n", "megatron"), "pp=1 dp=2 cp=1 tp=2");
+    EXPECT_EQ(
+        mesh(torchrun + "--extra-options ${EXTRA_ARGS}\n", "megatron"),
+        "the settings in FILE pass '${EXTRA_ARGS}', whose value they do not give; write the flags that it "
+        "stands for");
+    // Another program's flag, which is near one that is the size of no axis.
+    EXPECT_EQ(mesh(torchrun + "--num-labels 2\n", "megatron"), "pp=1 dp=2 cp=1 tp=2");
+    EXPECT_TRUE(
+        mesh("#!/bin/bash\npython3 -m verl.trainer.main_ppo trainer.nnodes=1 trainer.n_gpus_per_node=8 "
+             "actor_rollout_ref.actor.megatron.tensor_model_parallel_size=2 "
+             "actor_rollout_ref.rollout.tensor_model_parallel_size=2\n",
+             "megatron")
+            .ends_with("; a file of verl is read with --from verl"));
+}
+
 }  // namespace
 }  // namespace rankmesh::tests
