@@ -86,6 +86,8 @@ SOURCES = {
         "verl/trainer/config/actor/dp_actor.yaml=actor_rollout_ref.actor.",
         "verl/trainer/config/rollout/rollout.yaml=actor_rollout_ref.rollout.",
         "verl/trainer/config/engine/megatron.yaml=actor_rollout_ref.actor.megatron.",
+        "verl/trainer/config/engine/torchtitan.yaml=actor_rollout_ref.actor.torchtitan.",
+        "verl/trainer/config/engine/veomni.yaml=actor_rollout_ref.actor.veomni.",
         "verl/trainer/config/ref/dp_ref.yaml=actor_rollout_ref.ref.",
         "verl/trainer/config/critic/dp_critic.yaml=critic.",
     ],

@@ -258,7 +258,11 @@ void Settings::start(const std::vector<std::string>& words) {
             said.erase(flag);
         }
     override_with(values_, nested(said, limits));
-    override_with(values_, nested(parse_overrides(others, limits), limits));
+    auto overrides = parse_overrides(others, limits);
+    const auto given = overrides;
+    for (const auto& [name, value] : given.items())  // engine=fsdp is the group of engine.fsdp_size=8
+        if (const auto dot = name.find('.'); dot != name.npos) overrides.erase(name.substr(0, dot));
+    override_with(values_, nested(overrides, limits));
 }
 
 void Settings::start_container(const Json& manifest) {

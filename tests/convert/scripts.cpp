@@ -320,5 +320,46 @@ TEST_F(Scripts, AVariableUnderTheNameOfItsFlagIsItsValue) {
             .ends_with("; a file of verl is read with --from verl"));
 }
 
+// verl's trainer of SFT has its engine in a table of its own, of a group of Hydra's.
+TEST_F(Scripts, AGroupOfHydrasIsNoSecondValue) {
+    const auto sft = [&](const std::string& engine) {
+        return mesh(
+            "#!/bin/bash\ntorchrun --nproc_per_node=8 -m verl.trainer.sft_trainer model=hf_model "
+            "model.path=x "
+            "trainer.nnodes=1 trainer.n_gpus_per_node=8 " +
+                engine + "\n",
+            "verl");
+    };
+    EXPECT_EQ(sft("engine=fsdp engine.ulysses_sequence_parallel_size=2"), "dp_shard=4 cp=2");
+    EXPECT_EQ(
+        sft("engine=megatron engine.tensor_model_parallel_size=2 engine.pipeline_model_parallel_size=2"),
+        "pp=2 dp=2 cp=1 tp=2");
+    for (const auto* other :
+         {"engine=veomni engine.ulysses_parallel_size=2", "engine=automodel engine.ep_size=8",
+          "engine=torchtitan engine.data_parallel_shard_size=4 engine.tensor_parallel_size=2"})
+        EXPECT_NE(sft(other).find("--engine."), std::string::npos) << sft(other);
+}
+
+// What says the layout of verl's other engines, and of servers on ranks of their own, is not left out.
+TEST_F(Scripts, EnginesOfVerlThatAreNotReadAreRefused) {
+    const auto ppo = [&](const std::string& words) {
+        return mesh(
+            "#!/bin/bash\npython3 -m verl.trainer.main_ppo trainer.nnodes=1 trainer.n_gpus_per_node=8 "
+            "actor_rollout_ref.rollout.tensor_model_parallel_size=2 " +
+                words + "\n",
+            "verl");
+    };
+    EXPECT_EQ(ppo("actor_rollout_ref.actor.veomni.param_offload=True"),
+              "dp_shard=8; servers=4 dp=1 pp=1 tp=2");
+    for (const auto* words :
+         {"actor_rollout_ref.actor.veomni.ulysses_parallel_size=2", "actor_rollout_ref.actor.engine.tp=2",
+          "actor_rollout_ref.actor.torchtitan.data_parallel_shard_size=4",
+          "actor_rollout_ref.actor.fsdp_config.turbo_config.distributed.ulysses_parallel_size=2",
+          "rollout.nnodes=2 rollout.n_gpus_per_node=8",
+          "actor_rollout_ref.rollout.nnodes=1 actor_rollout_ref.rollout.n_gpus_per_node=8"})
+        EXPECT_NE(ppo(words).find("places ranks, and convert does not read it"), std::string::npos)
+            << ppo(words);
+}
+
 }  // namespace
 }  // namespace rankmesh::tests

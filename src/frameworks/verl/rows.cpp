@@ -128,23 +128,24 @@ std::vector<Setting> settings() {
                        .type = Type::maybe_number,
                        .flag = cat("actor_rollout_ref.rollout.", name.substr(name.find('_') + 1))};
     };
-    auto rows =
-        std::vector<Setting>{{"fsdp_size", Type::number, "ranks that share the model's state, -1: all", -1,
-                              "shards inner", "actor_rollout_ref.actor.fsdp_config.fsdp_size"},
-                             {"ulysses_sequence_parallel_size", Type::number,
-                              "ranks that share a sequence and exchange it for heads", 1, "inner",
-                              "actor_rollout_ref.actor.ulysses_sequence_parallel_size "
-                              "actor_rollout_ref.actor.fsdp_config.ulysses_sequence_parallel_size"},
-                             rollout(of_rollout[0]),
-                             rollout(of_rollout[1]),
-                             rollout(of_rollout[2]),
-                             {.name = "rollout_expert_parallel_size",
-                              .doc = "1, or all ranks of an engine's stage, which have other experts",
-                              .flag = "actor_rollout_ref.rollout.expert_parallel_size",
-                              .only_configured = true}};
+    auto rows = std::vector<Setting>{
+        {"fsdp_size", Type::number, "ranks that share the model's state, -1: all", -1, "shards inner",
+         "actor_rollout_ref.actor.fsdp_config.fsdp_size engine.fsdp_size"},
+        {"ulysses_sequence_parallel_size", Type::number,
+         "ranks that share a sequence and exchange it for heads", 1, "inner",
+         "actor_rollout_ref.actor.ulysses_sequence_parallel_size "
+         "actor_rollout_ref.actor.fsdp_config.ulysses_sequence_parallel_size "
+         "engine.ulysses_sequence_parallel_size"},
+        rollout(of_rollout[0]),
+        rollout(of_rollout[1]),
+        rollout(of_rollout[2]),
+        {.name = "rollout_expert_parallel_size",
+         .doc = "1, or all ranks of an engine's stage, which have other experts",
+         .flag = "actor_rollout_ref.rollout.expert_parallel_size",
+         .only_configured = true}};
     const auto add = [&](const std::string& name, std::string extra = {}) {
         rows.push_back({.name = "megatron_" + name,
-                        .flag = "actor_rollout_ref.actor.megatron." + name,
+                        .flag = cat("actor_rollout_ref.actor.megatron.", name, " engine.", name),
                         .only_configured = true,
                         .extra = std::move(extra)});
     };
