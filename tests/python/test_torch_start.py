@@ -5,14 +5,16 @@ from __future__ import annotations
 import contextlib
 import datetime
 import os
+import time
 from pathlib import Path
 
 import pytest
+import rankmesh
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 import torch.distributed as dist  # noqa: E402
-from rankmesh.torch import Axes, _gloo, _groups, _plan, init  # noqa: E402
-from torch_ranks import ranks  # noqa: E402
+from rankmesh.torch import Axes, _agree, _gloo, _groups, _plan, init  # noqa: E402
+from torch_ranks import free_port, ranks  # noqa: E402
 
 
 def loops() -> int:
@@ -62,3 +64,34 @@ def end_early(rank: int, size: int, folder: str) -> int:
 def test_group_when_a_rank_ends_it_early_connects_all(tmp_path: Path) -> None:
     (folder := tmp_path / "store").mkdir()
     assert ranks(3, end_early, tmp_path, str(folder)) == [0, 1, 2]
+
+
+def fail_and_start_again(rank: int, size: int, ports: list[int]) -> str:
+    """Rank 1 hears late that all fail, and then fails alone."""
+    os.environ.update(RANK=str(rank), WORLD_SIZE=str(size), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(ports[0]))
+    read = _agree.read
+
+    def late(store: dist.Store, key: str) -> str:
+        time.sleep(0.2)
+        return read(store, key)
+
+    if rank == 1:
+        _agree.read = late
+    with pytest.raises(rankmesh.Error) as caught:
+        init("dp=3")
+    os.environ["MASTER_PORT"] = "" if rank == 1 else str(ports[1])
+    with pytest.raises(rankmesh.Error):
+        init("dp=*", timeout=0.5)
+    os.environ["MASTER_PORT"] = str(ports[2])
+    with init("dp=*") as me:
+        total = torch.ones(1)
+        dist.all_reduce(total, group=me.group("dp"))
+        assert total.item() == size
+    return str(caught.value)
+
+
+def test_starts_that_fail_are_heard_by_all_and_leave_the_next_one_alone(tmp_path: Path) -> None:
+    ports = [free_port() for _ in range(3)]
+    first, second = ranks(2, fail_and_start_again, tmp_path, ports, initialised=False)
+    assert first == second
+    assert first.startswith("mesh dp=3 needs 3 ranks; the world has 2")

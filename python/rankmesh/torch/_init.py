@@ -13,7 +13,7 @@ import rankmesh._engine
 from rankmesh._core import Mesh, Placement, duration
 from rankmesh._errors import Error, PeerLost, UsageError
 from rankmesh._plan import Axes, Declaration, Pick, declarations
-from rankmesh.torch import _elastic, _start, _variables
+from rankmesh.torch import _agree, _elastic, _start, _variables
 from rankmesh.torch._agree import Where, note
 from rankmesh.torch._compat import Store
 from rankmesh.torch._errors import errors_of_backend
@@ -84,16 +84,21 @@ def init(
         if has_local:
             note(start.store, "hosts", f"{start.rank} {_variables.host_name()}")
         start.agree(said, patience, where)
-    if wrong is not None:
-        raise wrong
+    try:
+        if wrong is not None:
+            raise wrong
+        if not initialised:
+            _start.initialise(start, backend, device, patience)
+    except Exception:
+        if not alone:
+            _agree.linger(start.store, start.size)
+        raise
 
     hosts = [""] * start.size
     if has_local and start.store.check(["hosts"]):
         for line in start.store.get("hosts").decode().splitlines():
             number, _, host_name = line.partition(" ")
             hosts[int(number)] = host_name
-    if not initialised:
-        _start.initialise(start, backend, device, patience)
     groups = Groups(start.key, start.size, None if alone else start.store, patience, started=not initialised)
     defaults = GroupDefaults(backend if initialised else None, device.type if device else None, of_groups, host)
     planned = PlanGroups(plans, start.rank, hosts, groups, defaults)

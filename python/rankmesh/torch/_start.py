@@ -153,12 +153,12 @@ def begin(
 ) -> Start:
     """Returns the world with which to initialise torch.distributed: rank, size and store, but initialises nothing."""
     global _starts
+    _starts += 1  # also of a start that fails: all ranks count alike
     if store is not None:
         if rank is None or world_size is None:
             raise UsageError("init was given a store without rank and world_size; give both")
     else:
         store, rank, world_size = _rendezvous(init_method or "env://", rank, world_size, timeout)
-    _starts += 1
     store = PrefixStore(f"rankmesh start {_starts}", store)
     return Start(rank, world_size, PrefixStore("plan", store), "rankmesh 0", store)
 
