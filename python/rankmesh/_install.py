@@ -11,8 +11,7 @@ from types import ModuleType
 
 from rankmesh._errors import UsageError
 
-_ours: dict[str, str] = {}
-"""Our module under each name of an original's."""
+_ours: dict[str, str] = {}  # our module under each name of an original's
 
 
 class _Loader(importlib.abc.Loader):

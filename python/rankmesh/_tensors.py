@@ -9,8 +9,7 @@ _keys = DispatchKeySet(DispatchKey.CPU)
 for _key in (DispatchKey.ADInplaceOrView, DispatchKey.AutogradCPU, DispatchKey.AutocastCPU):
     _keys = _keys | DispatchKeySet(_key)
 
-PLAIN: int = _keys.raw_repr()
-"""The dispatch keys that a dense tensor in the memory of the host may have."""
+PLAIN: int = _keys.raw_repr()  # the dispatch keys that a dense tensor in the memory of the host may have
 
 
 def fault(tensor: torch.Tensor) -> str:

@@ -15,7 +15,7 @@ from rankmesh._areal import Answers
 from rankmesh._core import Group
 from rankmesh._errors import UsageError, UsageTypeError
 from rankmesh._frameworks import topology as _native
-from rankmesh._originals import original, raises
+from rankmesh._originals import original, raises, refuse_if
 from rankmesh._world import of_torch
 from rankmesh.deepspeed import topology as deepspeed
 from rankmesh.deepspeed.topology import _prime_factors as _prime_factors
@@ -36,8 +36,7 @@ NCCL_DEFAULT_TIMEOUT = datetime.timedelta(seconds=7200)
 GLOBAL_PROCESS_GROUP_REGISTRY: dict[tuple[tuple[int, ...], str], Handle] = {}
 """The group of each set of ranks and backend for which one was asked; in torch.distributed those with this rank."""
 
-_made: list[NamedGroups] = []
-"""What has torch's groups of the registry."""
+_made: list[NamedGroups] = []  # what has torch's groups of the registry
 
 
 def _registered(said: str, wanted: Iterable[Named]) -> dict[str, Handle]:
@@ -158,20 +157,6 @@ class DataPipeTensorParallelTopology(ProcessTopology):
         self.max_prompt_len = max_prompt_len
 
 
-def _placed(mapping: Any, size: int) -> list[int] | None:
-    """The world rank of each rank of a topology; None without a mapping."""
-    if mapping is None:
-        return None
-    if not isinstance(mapping, Mapping):
-        kind = type(mapping).__name__
-        text = f"the rank mapping is {mapping!r}, which is {kind}; it must be a mapping such as {{0: 4, 1: 5}}"
-        raise UsageTypeError(text)
-    for rank in range(size):
-        if rank not in mapping:
-            raise original(KeyError, f"the rank mapping has no rank {rank}", "missing")
-    return [mapping[rank] for rank in range(size)]
-
-
 class ParallelGrid(deepspeed._Grid, Answers):  # type: ignore[misc]  # p2p_groups is a list
     """A rank's place in a model, and its groups: `*_group` hold ranks of the topology, `*_proc_group` of the world.
 
@@ -200,7 +185,17 @@ class ParallelGrid(deepspeed._Grid, Answers):  # type: ignore[misc]  # p2p_group
         self._groups.initialize({"rank": rank, "world_size": world_size})
 
     def _settings(self) -> dict[str, Any]:
-        return {**super()._settings(), "rank_mapping": _placed(self._mapping, self._topo.world_size())}
+        mapping: Any = self._mapping
+        if mapping is None:
+            return super()._settings()
+        if not isinstance(mapping, Mapping):
+            kind = type(mapping).__name__
+            text = f"the rank mapping is {mapping!r}, which is {kind}; it must be a mapping such as {{0: 4, 1: 5}}"
+            raise UsageTypeError(text)
+        settings, ranks = super()._settings(), range(self._topo.world_size())
+        for rank in ranks:
+            refuse_if(rank not in mapping, KeyError, f"the rank mapping has no rank {rank}", "missing")
+        return settings | {"rank_mapping": [mapping[rank] for rank in ranks]}
 
     def _placed_on(self) -> str:
         return "" if self._mapping is None else f" on ranks {self._mapping}"

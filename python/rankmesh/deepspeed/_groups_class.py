@@ -174,9 +174,6 @@ class _Client(Made):
             raise original(KeyError, "No sequence parallel group found", "not initialised")
         return group
 
-    def _sequence_rank(self) -> int:
-        return place_in(self._along("sequence_parallel"), self._rank()[0])
-
 
 def _of_client(name: str, otherwise: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Makes a method that asks the client's mpu, if it has a method of this name."""
@@ -238,8 +235,13 @@ class Groups(_Client, Answers):
         }
 
         def check() -> None:
-            _check_spec(folding_spec, (self._rank()[1], stages, mp_size, expert_parallel_size_))
-            self._check_folded(options, folding_spec)
+            spec, sizes = folding_spec, (self._rank()[1], stages, mp_size, expert_parallel_size_)
+            if (said := (spec.world_size, spec.pp_size, spec.tp_size, spec.ep_size)) != sizes:
+                raise UsageError(
+                    f"the folding_spec has world_size, pp_size, tp_size and ep_size {said}, where the call has {sizes}"
+                    "; build the spec with build_folding_spec of the sizes of the call"
+                )
+            self._check_folded(options, spec)
 
         self._make("_create_expert_and_data_parallel", check if folded else None, **options)
 
@@ -314,7 +316,9 @@ class Groups(_Client, Answers):
         return size_of(group)
 
     _get_sequence_parallel_group = _of_client("get_sequence_parallel_group", _Client._sequence_group)
-    _get_sequence_parallel_rank = _of_client("get_sequence_parallel_rank", _Client._sequence_rank)
+    _get_sequence_parallel_rank = _of_client(
+        "get_sequence_parallel_rank", lambda self: place_in(self._along("sequence_parallel"), self._rank()[0])
+    )
     _get_sequence_data_parallel_group = _of_client("get_sequence_data_parallel_group", _get_data_parallel_group)
     _get_sequence_data_parallel_world_size = _of_client(
         "get_sequence_data_parallel_world_size", _get_data_parallel_world_size
@@ -334,8 +338,10 @@ class Groups(_Client, Answers):
         """
         self._known()
         live = self._live is not None
-        if device_per_node is None:
-            device_per_node = _devices() if live else 0
+        if device_per_node is None and live:
+            import torch
+
+            device_per_node = torch.accelerator.device_count() if torch.accelerator.is_available() else 0
         if not device_per_node:
             raise UsageError("give device_per_node=, the number of devices of a node, which the original counts")
         if self._all_to_all is None or self._all_to_all[0] != device_per_node:
@@ -356,23 +362,6 @@ def _torch() -> Any:
     import torch.distributed
 
     return torch.distributed
-
-
-def _devices() -> int:
-    """How many devices this host has, 0 without any."""
-    import torch
-
-    return torch.accelerator.device_count() if torch.accelerator.is_available() else 0
-
-
-def _check_spec(spec: Any, sizes: tuple[Any, ...]) -> None:
-    """Raises UsageError for a folding of other sizes than those of the call."""
-    said = (spec.world_size, spec.pp_size, spec.tp_size, spec.ep_size)
-    if said != sizes:
-        raise UsageError(
-            f"the folding_spec has world_size, pp_size, tp_size and ep_size {said}, where the call has {sizes}; "
-            "build the spec with build_folding_spec of the sizes of the call"
-        )
 
 
 def initialize(ep_size: int = 1, mpu: Any = None) -> NoReturn:

@@ -74,13 +74,6 @@ class PipeModelDataParallelTopology(ProcessTopology):
         super().__init__(axes=["pipe", "data", "model"], dims=[num_pp, num_dp, num_mp])
 
 
-def _described(topology: Any) -> str:
-    """The sizes of a topology by axis, as ranks compare them."""
-    if not isinstance(topology, ProcessTopology):
-        return "the default topology" if topology is None else repr(topology)
-    return " ".join(f"{axis}={size}" for axis, size in zip(topology.axes, topology.dims, strict=False))
-
-
 class GridState(Current):
     """The groups of a grid on one rank, made by the topology that the grid keeps."""
 
@@ -89,8 +82,12 @@ class GridState(Current):
         self._grid = grid
 
     def _said(self, settings: dict[str, Any], backend: str | None) -> str:
-        grid = self._grid
-        return f"{self._rows['name']}: {type(grid).__name__} over {_described(grid._topo)}{grid._placed_on()}"
+        grid, said = self._grid, "the default topology"
+        if isinstance(topology := grid._topo, ProcessTopology):
+            said = " ".join(f"{axis}={size}" for axis, size in zip(topology.axes, topology.dims, strict=False))
+        elif topology is not None:
+            said = repr(topology)
+        return f"{self._rows['name']}: {type(grid).__name__} over {said}{grid._placed_on()}"
 
     def _begin(self, settings: dict[str, Any], place: tuple[int, int], live: bool) -> None:
         super()._begin(self._grid._settings(), place, live)

@@ -14,7 +14,5 @@ from rankmesh.megatron.parallel_state import RankGenerator
 __all__ = ["HyperCommGrid", "RankGenerator", "hyper_comm_grid", "install", "parallel_state"]
 
 install = installer(
-    __name__,
-    {"megatron.core": ["parallel_state", "hyper_comm_grid"]},
-    aliases={"megatron.core.mpu": "parallel_state"},
+    __name__, {"megatron.core": ["parallel_state", "hyper_comm_grid"]}, aliases={"megatron.core.mpu": "parallel_state"}
 )

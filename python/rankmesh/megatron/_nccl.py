@@ -57,11 +57,6 @@ _SECTIONS = {
 """The section with the options of the groups of a kind, whose number is left out."""
 
 
-def section_of(description: str) -> str | None:
-    """The section with the options of a group; None for a group on the host."""
-    return _SECTIONS.get(description) or _SECTIONS.get(re.sub(r"_L?\d+$", "", description))
-
-
 def check_sharp() -> None:
     """Raises NotBuilt where torch.distributed cannot make a communicator of NCCL."""
     import torch
@@ -88,7 +83,8 @@ def with_options(
             os.environ.update({**_UCC_IF_UNSET, **os.environ, **_UCC})
             yield replace(each, backend=backend)
             continue
-        named = replace(each, backend=backend or each.backend, pg_options=options.get(section_of(each.name) or ""))
+        section = _SECTIONS.get(each.name) or _SECTIONS.get(re.sub(r"_L?\d+$", "", each.name), "")  # "" on the host
+        named = replace(each, backend=backend or each.backend, pg_options=options.get(section))
         if sharp is None or each.name != _OF_SHARP[sharp]:
             yield named
             continue

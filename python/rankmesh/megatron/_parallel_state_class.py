@@ -191,10 +191,7 @@ class ParallelState(_Made):
         return self.get_expert_data_parallel_group(partial_expert_data_parallel=partial_expert_data_parallel)
 
     def create_all_gather_groups(
-        self,
-        for_expert_parallelism: bool = False,
-        timeout: Any = None,
-        nccl_comm_cfgs: dict[str, Any] | None = None,
+        self, for_expert_parallelism: bool = False, timeout: Any = None, nccl_comm_cfgs: dict[str, Any] | None = None
     ) -> tuple[Handle, Handle]:
         """Second groups of the dp-cp ranks and of the experts' dp ranks, for gathering beside the first ones."""
         text = (

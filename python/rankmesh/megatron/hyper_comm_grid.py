@@ -201,8 +201,7 @@ class HyperCommGrid:
         return ordered, "-".join(ordered)
 
 
-_ALONE = "of-one-rank"
-"""An axis of size 1, of grids and groups without any dimension."""
+_ALONE = "of-one-rank"  # an axis of size 1, of grids and groups without any dimension
 
 
 def _asked(dims: str | Sequence[str], key: Key) -> str:

@@ -25,7 +25,7 @@ from rankmesh._frameworks import rows
 from rankmesh._install import installer
 from rankmesh._olmo import Answers
 from rankmesh._originals import original, raises
-from rankmesh._world import of_torch, world_of
+from rankmesh._world import world_of
 from rankmesh.olmo._configs import ContextParallelConfig as ContextParallelConfig
 from rankmesh.olmo._configs import DataParallelConfig as DataParallelConfig
 from rankmesh.olmo._configs import DataParallelType as DataParallelType
@@ -65,15 +65,25 @@ AnyMesh: TypeAlias = Any
 
 
 def _made(
-    what: str, said: str, build: Callable[[], list[Any]], device_type: str | None, is_live: bool, number: int = 0
+    what: str,
+    settings: dict[str, Any],
+    of: tuple[int | None, int | None],
+    device_type: str | None,
+    build: Callable[[tuple[int, int]], list[Any]],
+    number: int = 0,
 ) -> AnyMesh:
-    """The mesh of this number that `build` gives, or torch's of that shape, after all ranks have said the same."""
-    if not is_live:
-        return DeviceMesh(build()[number], device_type or "cpu")
+    """The mesh of this number that `build` gives to rank and world, or torch's of that shape.
+
+    Torch's is made after all ranks have said the same.
+    """
+    place = world_of(f"the {what}", *of)
+    if of != (None, None):
+        return DeviceMesh(build(place)[number], device_type or "cpu")
     from rankmesh.torch._named import device_meshes, errors_reach_peers
 
+    said = ", ".join(f"{name}={value}" for name, value in settings.items() if value is not None)
     with errors_reach_peers(f"olmo: {what} of {said}"):
-        mesh = build()[number]
+        mesh = build(place)[number]
     _ask("get_dp_model_mesh", device_mesh=mesh)  # flattens what the functions below ask for
     said = f"olmo: {what} {mesh.root.text}"
     (made,), _ = device_meshes(said, [mesh.root], device_type=device_type, flattened=mesh.flattened)
@@ -85,15 +95,6 @@ def _settings(dp: DataParallelConfig | None, **others: Any) -> dict[str, Any]:
     given = {} if dp is None else {"dp_type": str(dp.name), "num_replicas": dp.num_replicas}
     given |= {} if dp is None else {"shard_degree": dp.shard_degree}
     return given | {name: config.degree for name, config in others.items() if config is not None}
-
-
-def _said(settings: dict[str, Any]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in settings.items() if value is not None)
-
-
-def _place(what: str, rank: int | None, world_size: int | None) -> tuple[bool, tuple[int, int]]:
-    """Whether torch's meshes are asked for, and the rank and the world."""
-    return rank is None and world_size is None and of_torch() is not None, world_of(what, rank, world_size)
 
 
 class WorldMesh:
@@ -130,15 +131,14 @@ class WorldMesh:
             raise original(RuntimeError, text, "exists")
         settings = _settings(dp, tp=tp, cp=cp, pp=pp, ep=ep)
         given = self._given if (rank, world_size) == (None, None) else (rank, world_size)
-        live, place = _place("the world mesh", *given)
 
-        def build() -> list[_native.DeviceMesh]:
+        def build(place: tuple[int, int]) -> list[_native.DeviceMesh]:
             self._state.destroy()  # a build on which the ranks did not agree is none
             self._state.enter(*place)
             self._state.initialize(settings)
             return self._state.ask("get_world_mesh")  # type: ignore[no-any-return]
 
-        mesh = _made("world mesh", _said(settings), build, device_type, live)
+        mesh = _made("world mesh", settings, given, device_type, build)
         if dp is not None:
             self._built = mesh
         return mesh
@@ -161,10 +161,9 @@ def build_expert_parallel_mesh(
     world_size: int | None = None,
 ) -> AnyMesh:
     """The mesh of the experts, which is kept by nobody."""
-    live, place = _place("build_expert_parallel_mesh", rank, world_size)
-    said, degree = f"degree {ep_config.degree}", ep_config.degree
-    build = partial(_ask, "build_expert_parallel_mesh", place, degree=degree)
-    return _made("expert mesh", said, build, device_type, live)
+    given = {"degree": ep_config.degree}
+    build = partial(_ask, "build_expert_parallel_mesh", **given)
+    return _made("expert mesh", given, (rank, world_size), device_type, build)
 
 
 @raises(kind)
@@ -188,12 +187,10 @@ def build_dense_and_moe_mesh(
     >>> get_device_mesh_info(mesh["dense"]), list(mesh["moe"].get_group("ep_mp"))
     ('2D device mesh with shape (dp=4, cp=2)', [4, 5, 6, 7])
     """
-    live, place = _place("build_dense_and_moe_mesh", rank, world_size)
     given = _settings(None, tp=tp, cp=cp, pp=pp, ep=ep) | {"dp_type": None if dp is None else str(dp.name)}
-
-    build, said = partial(_ask, "build_dense_and_moe_mesh", place, **given), _said(given)
-    dense = _made("dense mesh", said, build, device_type, live)
-    return {"dense": dense, "moe": None if ep is None else _made("moe mesh", said, build, device_type, live, 1)}
+    of, build = (rank, world_size), partial(_ask, "build_dense_and_moe_mesh", **given)
+    dense = _made("dense mesh", given, of, device_type, build)
+    return {"dense": dense, "moe": None if ep is None else _made("moe mesh", given, of, device_type, build, 1)}
 
 
 def _part(mesh: AnyMesh, part: _native.DeviceMesh) -> AnyMesh:

@@ -54,13 +54,8 @@ __all__ = [
 ]
 
 _LAZY = {
-    "from_device_mesh": "_conversions",
-    "from_placements": "_conversions",
-    "to_device_mesh": "_conversions",
-    "to_placements": "_conversions",
-    "Fused": "_reshard.describe",
-    "reshard": "_reshard.api",
-    "reshard_plan": "_reshard.api",
+    **dict.fromkeys(("from_device_mesh", "from_placements", "to_device_mesh", "to_placements"), "_conversions"),
+    **{"Fused": "_reshard.describe", "reshard": "_reshard.api", "reshard_plan": "_reshard.api"},
 }
 """Names whose modules import torch.distributed.tensor, which takes as long as everything else: at their first use."""
 

@@ -112,12 +112,6 @@ def late(
     )
 
 
-def attendance(outcome: str, ranks: Iterable[int]) -> tuple[list[int], list[int]]:
-    """Returns the ranks that had arrived when the timeout expired, and those that were missing."""
-    arrived = sorted(map(int, outcome.split()[1:]))
-    return arrived, sorted(set(ranks) - set(arrived))
-
-
 def _lines(store: Store) -> list[str]:
     return read(store, "arrived").splitlines()
 

@@ -25,8 +25,10 @@ def group_of(self: DeviceMesh, mesh_dim: int | str | None = None) -> dist.Proces
         root, rank = self._get_root_mesh(), dist.get_rank()
         covered = sorted(root._rank_map.tolist() if hasattr(root, "_rank_map") else root.mesh.flatten().tolist())
         if rank not in covered:
+            has_gap = covered[-1] - covered[0] != len(covered) - 1 or len(covered) == 1
+            shown = Group(covered) if has_gap else f"{covered[0]}..{covered[-1]}"
             raise UsageError(
-                f"rank {rank} is outside the DeviceMesh {sizes_of(root)}, which covers ranks {ranges(covered)} of "
+                f"rank {rank} is outside the DeviceMesh {sizes_of(root)}, which covers ranks {shown} of "
                 f"{dist.get_world_size()}; ask mesh.get_coordinate() first, which is None outside"
             )
     return _get_group(self, mesh_dim)
@@ -39,11 +41,6 @@ def sizes_of(mesh: DeviceMesh) -> str:
     """Returns 'dp=2 tp=2'."""
     names = mesh.mesh_dim_names or [f"dim_{dim}" for dim in range(mesh.ndim)]
     return " ".join(f"{name}={size}" for name, size in zip(names, mesh.shape, strict=True))
-
-
-def ranges(ranks: Sequence[int]) -> str:
-    """Returns '0..3' for ranks without a gap, else '{0, 2}'."""
-    return f"{ranks[0]}..{ranks[-1]}" if ranks[-1] - ranks[0] == len(ranks) - 1 > 0 else str(Group(ranks))
 
 
 def _layouts() -> Any:

@@ -48,15 +48,11 @@ class Settings:
     """What torch.distributed and the groups are made with, in every world."""
 
     given: Sequence[Declaration]
-    backend: str
-    """Of the default group, such as 'cpu:rankmesh,cuda:rankmesh+nccl'."""
-    patience: datetime.timedelta
-    """The timeout of the default group."""
-    bound: torch.device | None
-    """The device that the default group is bound to."""
+    backend: str  # of the default group, such as 'cpu:rankmesh,cuda:rankmesh+nccl'
+    patience: datetime.timedelta  # the timeout of the default group
+    bound: torch.device | None  # the device that the default group is bound to
     groups: GroupDefaults
-    owned: bool
-    """True if the member destroys torch.distributed."""
+    owned: bool  # True if the member destroys torch.distributed
 
 
 @dataclass
@@ -67,8 +63,7 @@ class Connected:
     store: Store
     hosts: list[str]
     plans: list[MeshPlan]
-    wrong: UsageError | None
-    """Why the plan does not fit the world."""
+    wrong: UsageError | None  # why the plan does not fit the world
 
 
 def engine_of(planned: PlanGroups, asked: str, lacks: str = "groups cannot lose or gain a rank") -> EngineWorld:

@@ -113,13 +113,6 @@ def log_made(what: str, group: dist.ProcessGroup, begin: float) -> None:
         _variables.logger.log(level, text)
 
 
-def refuse_calls(group: dist.ProcessGroup) -> None:
-    """Makes calls raise on a destroyed group that the program still holds; with Gloo they would go on to work."""
-    refusing = refusing_backend(group.rank(), group.size())
-    for device in group._device_types:
-        group._register_backend(device, dist.ProcessGroup.BackendType.CUSTOM, refusing)
-
-
 def is_made_with(group: dist.ProcessGroup, timeout: datetime.timedelta | None, backend: str | None) -> bool:
     """Returns True if a new group with this timeout and backend (None: any) would equal this group."""
     if backend not in (None, dist.get_backend(group)):
@@ -175,4 +168,6 @@ class GroupTable:
         """Destroys a group. All its ranks call it."""
         self._made = {key: made for key, made in self._made.items() if made[0] is not group}
         dist.destroy_process_group(group)
-        refuse_calls(group)
+        refusing = refusing_backend(group.rank(), group.size())  # the program may hold the group, and Gloo go on
+        for device in group._device_types:
+            group._register_backend(device, dist.ProcessGroup.BackendType.CUSTOM, refusing)

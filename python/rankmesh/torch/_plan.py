@@ -110,7 +110,14 @@ def read(
     plan: Iterable[str | Mesh | Mapping[str, int | str] | Declaration], world: int, **options: Any
 ) -> list[MeshPlan]:
     """The meshes of what `init` takes, in a world of this size; raises UsageError for an invalid plan."""
-    given = [_with_lists(each) for each in declarations(plan, **options)]
+    given = []
+    for declared in declarations(plan, **options):
+        values = {name: getattr(declared, name) for name in ("over", "picks", "axes", "placed")}
+        # The core reads what iterates, then `_options`, and later worlds of the plan.
+        lists: dict[str, Any] = {
+            name: list(it) for name, it in values.items() if isinstance(it, Iterable) and not isinstance(it, str)
+        }
+        given.append(replace(declared, **lists))
     plans = []
     for of, said in zip(make_blueprint(given, world), given, strict=True):
         items = of.items
@@ -118,15 +125,6 @@ def read(
         text = of.description([each.text for each in made])
         plans.append(MeshPlan(of.name, of.mesh, of.places, items, made, of.lazy, text, said))
     return plans
-
-
-def _with_lists(given: Declaration) -> Declaration:
-    """The same with lists for what iterates: the core reads it, then `_options`, and later worlds of the plan."""
-    values = {name: getattr(given, name) for name in ("over", "picks", "axes", "placed")}
-    lists: dict[str, Any] = {
-        name: list(it) for name, it in values.items() if isinstance(it, Iterable) and not isinstance(it, str)
-    }
-    return replace(given, **lists)
 
 
 def _options(item: Item, mesh: Mesh, given: Declaration) -> Options:

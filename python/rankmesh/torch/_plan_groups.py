@@ -154,11 +154,9 @@ class GroupDefaults(NamedTuple):
     """What the groups of a plan are made with, unless a declaration says otherwise; None: as the default group."""
 
     backend: str | None
-    device_type: str | None
-    """of the DeviceMeshes; None: the accelerator of the default group, else the host"""
+    device_type: str | None  # of the DeviceMeshes; None: the accelerator of the default group, else the host
     timeout: datetime.timedelta | None
-    host: bool
-    """True to make a group on the host beside each group of devices alone."""
+    host: bool  # True to make a group on the host beside each group of devices alone
 
 
 @dataclass(frozen=True)
@@ -201,8 +199,7 @@ class PlanGroups:
         self.defaults = defaults._replace(device_type=self.device_type)
         self.groups = groups
         self._hosts = hosts
-        self.standby: threading.Thread | None = None
-        """Connects a larger world."""
+        self.standby: threading.Thread | None = None  # connects a larger world
         self.meshes = {plan.name: plan for plan in plans}
         self.entries = {
             plan.name: [

@@ -55,12 +55,9 @@ class Start:
     rank: int
     size: int
     store: Store
-    key: str
-    """What no other init over this store is called."""
-    torch_store: Store | None = None
-    """What torch.distributed is yet to be initialised on; None if it is."""
-    answer: Callable[[float], bool] | None = None
-    """What rank 0 calls while it waits for the others."""
+    key: str  # what no other init over this store is called
+    torch_store: Store | None = None  # what torch.distributed is yet to be initialised on; None if it is
+    answer: Callable[[float], bool] | None = None  # what rank 0 calls while it waits for the others
     shared: Store | None = None
     """The store that earlier starts have used, too, once this start is separated from their data."""
 
@@ -92,7 +89,8 @@ class Start:
             return
         if outcome == "differ":
             _agree.raise_disagreement(self.store, self.rank, description, timeout)
-        arrived, missing = _agree.attendance(outcome, ranks)
+        arrived = sorted(map(int, outcome.split()[1:]))  # when the timeout expired
+        missing = sorted(set(ranks) - set(arrived))
         if self.shared is not None and self.rank == 0:
             give_up(self.shared, "others", arrived)
         _agree.linger(self.store, len(arrived))

@@ -18,8 +18,7 @@ from rankmesh.torch._errors import Disagreement, UsageError
 from rankmesh.torch._init_device_mesh import MeshText
 from rankmesh.torch._member import Member
 
-CHUNK = 1 << 22
-"""Elements that are hashed at a time: a hash needs as much memory again."""
+CHUNK = 1 << 22  # elements that are hashed at a time: a hash needs as much memory again
 ROW = 1 << 10
 MOST_NAMED = 3
 

@@ -255,13 +255,6 @@ def _memory(side: Side) -> dict[int, str]:
     return {storage.data_ptr(): name for storage, name in storages if storage.nbytes() > 0}
 
 
-def _check_apart(before: Side, after: Side) -> None:
-    had = _memory(before)
-    for address, name in _memory(after).items():
-        if address in had:
-            raise UsageError(f"'{name}' would be written over '{had[address]}' of the state dict; pass a copy")
-
-
 def _check_members(parts: Tables, ranks: Iterable[int]) -> None:
     members = set(ranks)
     for name, layout in [*parts.before.items(), *((name, each) for name, many in parts.after.items() for each in many)]:
@@ -330,7 +323,10 @@ def reshard(
         moves = plan(parts.before, parts.after, rank, host)
         wanted.allocate(after, parts, device)
         final = wanted.side(rank, layouts)
-        _check_apart(before, final)
+        had = _memory(before)
+        for address, name in _memory(final).items():
+            if address in had:
+                raise UsageError(f"'{name}' would be written over '{had[address]}' of the state dict; pass a copy")
         return (moves, parts, final), None
 
     (moves, parts, final), _ = together(world, prepare)

@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 from rankmesh._errors import UsageError
 
-Box = tuple[tuple[int, int], ...]
-"""For each dimension the first index and the index after the last."""
+Box = tuple[tuple[int, int], ...]  # for each dimension the first index and the index after the last
 
 
 def elements(box: Box) -> int:

@@ -35,8 +35,7 @@ __all__ = ["Disagreement", "EngineFailure", "PeerLost", "ProcessGroup", "Timeout
 NAME = "rankmesh"
 
 _connected: list[EngineWorld] = []
-_torchs: dict[str, Any] = {}
-"""What `put_default` has replaced: torch's function, and its backends of devices."""
+_torchs: dict[str, Any] = {}  # what `put_default` has replaced: torch's function, and its backends of devices
 
 
 def register() -> None:

@@ -27,12 +27,9 @@ class EngineWorld:
     def __init__(self, world: World, root: World | None = None) -> None:
         """`root` is the whole world if `world` is a part of one; None: `world` is whole."""
         self.world, self.root = world, root or world
-        self.newest = world
-        """The world that survivors must be asked of: a larger one, if processes have entered it."""
-        self.next: EngineWorld | None = None
-        """The engine that goes on with the process, where one does."""
-        self.grows = False
-        """True while a thread makes a larger world; the world then makes no groups."""
+        self.newest = world  # the world that survivors must be asked of: a larger one, if processes have entered it
+        self.next: EngineWorld | None = None  # the engine that goes on with the process, where one does
+        self.grows = False  # True while a thread makes a larger world; the world then makes no groups
         member = world.join(Mesh([("world", world.size)]))
         self._member: Member | None = member
         self._alone: Communicator | None = member.group([world.rank], name="alone")

@@ -118,10 +118,8 @@ class Waiting:
     """The calls of a group that have not completed on the device, the oldest first."""
 
     def __init__(self) -> None:
-        self.error: Exception | None = None
-        """Why the calls of the group cannot complete; None: they may."""
-        self.last: collections.deque[Made] = collections.deque(maxlen=KEPT)
-        """The last collectives."""
+        self.error: Exception | None = None  # why the calls of the group cannot complete; None: they may
+        self.last: collections.deque[Made] = collections.deque(maxlen=KEPT)  # the last collectives
         self._calls: collections.deque[_Call] = collections.deque()
         self._collectives, self._asked, self._meets = 0, 0.0, False
 
