@@ -3,13 +3,7 @@
 #pragma once
 
 #include <concepts>
-#include <initializer_list>
 #include <memory>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include <rankmesh/core/export.hpp>
 #include <rankmesh/core/mesh.hpp>

@@ -2,8 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
-#include <string_view>
 
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/core/export.hpp>

@@ -2,10 +2,7 @@
 // Groups as frameworks make them: members of a group at even distances, over all ranks of the world or some.
 #pragma once
 
-#include <algorithm>
 #include <memory>
-#include <optional>
-#include <vector>
 
 #include <rankmesh/core/group.hpp>
 

@@ -3,13 +3,7 @@
 #pragma once
 
 #include <map>
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
 #include <variant>
-#include <vector>
 
 #include <rankmesh/core/export.hpp>
 #include <rankmesh/core/mesh.hpp>

@@ -2,10 +2,6 @@
 // The groups of a framework as communicators; <rankmesh/frameworks/NAME.hpp> gives them the original's names.
 #pragma once
 
-#include <map>
-#include <optional>
-#include <string>
-#include <string_view>
 #include <type_traits>
 
 #include <rankmesh/core/export.hpp>

@@ -2,14 +2,6 @@
 // ProcessTopology and the grid over it, which DeepSpeed and AReaL have: named axes over ranks, row-major.
 #pragma once
 
-#include <algorithm>
-#include <array>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include <rankmesh/core/export.hpp>
 #include <rankmesh/core/mesh.hpp>
 
