@@ -15,11 +15,6 @@ using frameworks::Value;
 
 namespace {
 
-std::string text_of(const Json& value) {
-    if (value.is_boolean()) return value.get<bool>() ? "True" : "False";
-    return value.dump();
-}
-
 /// The settings as flags where the framework has a command line, else as a call.
 Document document_of(const frameworks::Framework& rows, const frameworks::Values& values) {
     auto document = Document{Json::object(), {}};
@@ -51,7 +46,10 @@ Document document_of(const frameworks::Framework& rows, const frameworks::Values
         const auto* between = document.text.empty() ? "" : flags || overrides ? " " : ", ";
         if (flags) std::ranges::replace(said, '_', '-');
         document.text += flags ? cat(between, "--", said, json.is_boolean() ? "" : cat(" ", json.dump()))
-                               : cat(between, said, "=", text_of(json));
+                               : cat(between, said, "=",
+                                     !json.is_boolean() ? json.dump()
+                                     : json == true     ? "True"
+                                                        : "False");
     };
     for (const auto& [name, value] : values) {
         const auto row = std::ranges::find(rows.settings, name, &frameworks::Setting::name);

@@ -5,19 +5,10 @@
 
 namespace rankmesh::conversion {
 
-namespace {
-
-void check_world(std::int64_t ranks, std::optional<int> known) {
+static void check_world(std::int64_t ranks, std::optional<int> known) {
     if (known && ranks != *known)
         throw UsageError(
             cat("the topology has ", ranks, " ranks, but the world ", *known, "; they must be equal"));
-}
-
-}  // namespace
-
-Arrangement checked_world(Arrangement arrangement, Settings& settings, std::optional<int> world) {
-    check_world(arrangement.dense().size(), world_of(settings, world));
-    return arrangement;
 }
 
 bool has_sizes(Settings& settings, const SizesOfAxes& sizes) {

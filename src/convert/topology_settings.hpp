@@ -11,8 +11,6 @@ namespace rankmesh::conversion {
 /// The sizes of a topology's function by the axes that they make, outermost first: {"pipe", "num_pp"}.
 using SizesOfAxes = std::vector<std::pair<std::string, std::string_view>>;
 
-/// An arrangement; throws UsageError where the world has another size.
-Arrangement checked_world(Arrangement arrangement, Settings& settings, std::optional<int> world);
 /// True if one of these sizes is given.
 bool has_sizes(Settings& settings, const SizesOfAxes& sizes);
 /// The topology of these sizes; throws UsageError where the world has another size.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/frameworks/device_mesh.hpp>
 
-#include <algorithm>
 #include <bit>
 #include <mutex>
 
@@ -13,12 +12,6 @@ namespace {
 
 int first(AxisSet axes) { return std::countr_zero(axes.bits()); }
 int last(AxisSet axes) { return 31 - std::countl_zero(axes.bits()); }
-
-AxisSet only(int axis) {
-    auto set = AxisSet{};
-    set.insert(AxisId{axis});
-    return set;
-}
 
 /// Those of these axes that have several ranks.
 AxisSet shared(const Mesh& mesh, AxisSet axes) {
@@ -82,7 +75,8 @@ DeviceMesh init_device_mesh(std::span<const int> shape, const DimNames& mesh_dim
         for (const auto& other : dims)
             refuse_if(other.name == name, Fault::argument, "Each mesh_dim_name must be unique. '", name,
                       "' is listed twice");
-        dims.push_back({name, only(i)});
+        dims.push_back({name, {}});
+        dims.back().axes.insert(AxisId{i});
     }
     auto axes = std::vector<Axis>{};
     for (std::size_t i = 0; i < shape.size(); ++i) axes.push_back({dims[i].name, shape[i]});

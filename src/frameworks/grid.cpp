@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frameworks/grid.hpp"
 
-#include <algorithm>
-
 namespace rankmesh::frameworks::of_grid {
-
-namespace {
 
 // Names that no axis can have.
 constexpr auto rank_count = "number of ranks", slice_count = "number of slices";
@@ -57,8 +53,6 @@ Value stage_to_global(const State& state, const Given& options) {
 Value rank_repr(const State& state, const Given&) {
     return topology_of(state).get_rank_repr(topology_rank(state, state.rank()));
 }
-
-}  // namespace
 
 KindRow kind(const std::string& name, const std::string& groups) {
     return {.name = name + "_proc_group", .groups = groups, .brief = name};

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/frameworks/groups.hpp>
 
-#include <algorithm>
-
 #include <rankmesh/core/name.hpp>
 
 #include "frameworks/kinds.hpp"
@@ -11,20 +9,17 @@ namespace rankmesh::frameworks {
 
 namespace {
 
-/// The size of an axis; nothing where it takes the rest of the world.
-std::optional<int> size_of(const Framework& framework, const Given& given, std::string_view axis) {
-    if (given.has(axis)) return given.number(axis);
-    const auto setting = std::ranges::find(framework.settings, axis, &Setting::axis);
-    return setting == framework.settings.end() ? std::nullopt : std::optional(given.number(setting->name));
-}
-
 Mesh mesh_of(const Framework& framework, const Given& given, const MeshRow& row) {
     auto axes = std::vector<Axis>{};
     auto product = std::int64_t{1};
     auto rest_at = std::optional<std::size_t>{};
     each_word(row.axes, [&](std::string_view name) {
-        const auto size = size_of(framework, given, name);
-        if (!size) rest_at = axes.size();
+        const auto setting = std::ranges::find(framework.settings, name, &Setting::axis);
+        auto size = std::optional<int>{};  // else it takes the rest of the world
+        if (given.has(name) || setting != framework.settings.end())
+            size = given.number(given.has(name) ? name : setting->name);
+        else
+            rest_at = axes.size();
         axes.push_back({name, size.value_or(1)});
         product *= size.value_or(1);
     });

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frameworks/kinds.hpp"
 
-#include <algorithm>
 #include <functional>
 
 #include <rankmesh/core/detail/layout_parts.hpp>

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/frameworks/live.hpp>
 
-#include <algorithm>
-
 #include <rankmesh/core/ranks.hpp>
 #include <rankmesh/core/text.hpp>
 

@@ -2,12 +2,7 @@
 // Texts and lists of names.
 #pragma once
 
-#include <algorithm>
 #include <cstdlib>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include <rankmesh/core/detail/number.hpp>
 #include <rankmesh/core/name.hpp>

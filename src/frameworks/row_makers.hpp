@@ -11,6 +11,15 @@ inline Setting required(std::string name, Type type = Type::number) {
     return {.name = std::move(name), .type = type, .otherwise = {}, .needed = true};
 }
 
+/// A setting of a configuration, and of no function.
+inline Setting configured(std::string name, Type type, std::string doc = {}, std::string extra = {},
+                          std::string flag = {}) {
+    auto row = Setting{.name = std::move(name), .type = type, .doc = std::move(doc), .flag = std::move(flag)};
+    row.only_configured = true;
+    row.extra = std::move(extra);
+    return row;
+}
+
 /// The groups along one axis of a mesh, the first unless `mesh` names another: `experts: `.
 inline KindRow along(std::string axis, std::string when = {}, std::string_view mesh = {}) {
     return {.name = axis, .groups = cat(mesh, "* | ", axis), .when = std::move(when)};

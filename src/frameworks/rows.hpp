@@ -2,15 +2,6 @@
 // How a framework is described: rows that can be held against its own source.
 #pragma once
 
-#include <algorithm>
-#include <cstdint>
-#include <map>
-#include <memory>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include <rankmesh/frameworks/error.hpp>
 #include <rankmesh/frameworks/groups.hpp>
 

@@ -5,8 +5,6 @@
 
 namespace rankmesh::frameworks::of_stages {
 
-namespace {
-
 /// True in that virtual stage, the last one for -1, and where they are ignored or there are none.
 bool is_virtual_stage(const State& state, const Given& options, int wanted) {
     const auto* size = Access::slot(state, virtual_size);
@@ -34,8 +32,6 @@ Value rank_beside(const State& state, const Given&) {
     return in_pipeline(state,
                        static_cast<int>(left != 0 && (left < 0) != (stages < 0) ? left + stages : left));
 }
-
-}  // namespace
 
 int in_pipeline(const State& state, int stage) {
     const auto pipeline = *state.group("_PIPELINE_GLOBAL_RANKS");

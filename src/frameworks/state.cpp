@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-
 #include <rankmesh/core/name.hpp>
 #include <rankmesh/core/ranks.hpp>
 

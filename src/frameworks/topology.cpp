@@ -3,7 +3,7 @@
 
 #include <rankmesh/frameworks/error.hpp>
 
-#include "frameworks/names.hpp"
+#include "frameworks/rows.hpp"
 
 namespace rankmesh::frameworks {
 
@@ -15,22 +15,17 @@ bool is_identifier(std::string_view name) {
            std::ranges::all_of(name, [](char c) { return is_name_character(c) && c != '-' && c != '.'; });
 }
 
-bool is_keyword(std::string_view name) {
-    constexpr auto keywords = std::to_array<std::string_view>(
-        {"False", "None",     "True",  "and",    "as",   "assert", "async",  "await",    "break",
-         "class", "continue", "def",   "del",    "elif", "else",   "except", "finally",  "for",
-         "from",  "global",   "if",    "import", "in",   "is",     "lambda", "nonlocal", "not",
-         "or",    "pass",     "raise", "return", "try",  "while",  "with",   "yield"});
-    return holds(keywords, name);
-}
+constexpr auto keywords =
+    "False None True and as assert async await break class continue def del elif else except finally for "
+    "from global if import in is lambda nonlocal not or pass raise return try while with yield";
 
 /// What Python's namedtuple asks of its fields.
 void check_names(const std::vector<std::string>& names) {
     for (const auto& name : names) {
         refuse_if(!is_identifier(name), Fault::argument,
                   "Type names and field names must be valid identifiers: '", name, "'");
-        refuse_if(is_keyword(name), Fault::argument, "Type names and field names cannot be a keyword: '",
-                  name, "'");
+        refuse_if(holds(words_of(keywords), name), Fault::argument,
+                  "Type names and field names cannot be a keyword: '", name, "'");
     }
     for (auto name = names.begin(); name != names.end(); ++name) {
         refuse_if(name->starts_with("_"), Fault::argument, "Field names cannot start with an underscore: '",

@@ -4,11 +4,13 @@
 
 namespace rankmesh::frameworks {
 
-Framework sample();
+namespace of_sample {
+Framework framework();
+}
 
 /// In place of the library's.
 const std::vector<Framework>& all() {
-    static const auto every = std::vector<Framework>{sample()};
+    static const auto every = std::vector<Framework>{of_sample::framework()};
     return every;
 }
 

@@ -2,9 +2,9 @@
 // src/frameworks/sample/rows.cpp
 #include "frameworks/rows.hpp"
 
-namespace rankmesh::frameworks {
+namespace rankmesh::frameworks::of_sample {
 
-Framework sample() {
+Framework framework() {
     using enum Quantity;
     return {.name = "sample",
             .version = "1.0",
@@ -28,4 +28,4 @@ Framework sample() {
             .initialize = "init_groups"};
 }
 
-}  // namespace rankmesh::frameworks
+}  // namespace rankmesh::frameworks::of_sample

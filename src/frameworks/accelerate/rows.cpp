@@ -3,9 +3,7 @@
 // more than one rank, and flattened axes.
 #include "frameworks/row_makers.hpp"
 
-namespace rankmesh::frameworks {
-
-namespace of_accelerate {
+namespace rankmesh::frameworks::of_accelerate {
 
 using Names = std::vector<std::string>;
 
@@ -98,10 +96,7 @@ std::vector<AccessorRow> accessors() {
     return rows;
 }
 
-}  // namespace of_accelerate
-
-Framework accelerate() {
-    using namespace of_accelerate;
+Framework framework() {
     const auto size = [](const char* axis, const char* doc) {
         const auto name = cat(axis, "_size");
         return Setting{name, Type::maybe_number, doc, {}, axis, cat("parallelism_config_", name)};
@@ -143,4 +138,4 @@ Framework accelerate() {
                       .has_settings = true}};
 }
 
-}  // namespace rankmesh::frameworks
+}  // namespace rankmesh::frameworks::of_accelerate

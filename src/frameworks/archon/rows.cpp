@@ -3,9 +3,7 @@
 // shards and CP, and from TP too where an expert is not split.
 #include "frameworks/row_makers.hpp"
 
-namespace rankmesh::frameworks {
-
-namespace of_archon {
+namespace rankmesh::frameworks::of_archon {
 
 bool has_experts(const Given& given) { return given.number("ep") > 1; }
 /// True where tp splits experts as it splits all else.
@@ -81,10 +79,7 @@ std::vector<AccessorRow> accessors() {
     return rows;
 }
 
-}  // namespace of_archon
-
-Framework archon() {
-    using namespace of_archon;
+Framework framework() {
     return {
         .name = "archon",
         .version = "1.0.4",
@@ -124,4 +119,4 @@ Framework archon() {
         .by_value = true};
 }
 
-}  // namespace rankmesh::frameworks
+}  // namespace rankmesh::frameworks::of_archon

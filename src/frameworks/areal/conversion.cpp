@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // What convert reads and writes beside rows: sizes in the order of the axes, and AReaL's allocation_mode.
-#include <algorithm>
-#include <array>
-#include <map>
 #include <set>
 
 #include <rankmesh/core/detail/number.hpp>
@@ -17,12 +14,8 @@ namespace rankmesh::conversion {
 namespace of_areal {
 
 /// The sizes of a component by their letters: `d4t2`.
-class Sizes : public std::map<char, int> {
-public:
-    int of(char letter, int otherwise = 1) const {
-        const auto found = find(letter);
-        return found == end() ? otherwise : found->second;
-    }
+struct Sizes : std::map<char, int> {
+    int of(char letter, int otherwise = 1) const { return contains(letter) ? at(letter) : otherwise; }
 };
 
 /// What one backend runs, on a mesh of its own: `fsdp[actor]:d8`.
@@ -168,11 +161,9 @@ private:
 };
 
 Arrangement read_allocation_mode(const std::string& mode, Settings& settings, std::optional<int> world) {
-    const auto all = AllocationMode(mode).components();
-    if (all.size() == 1) return checked_world(all.front().arrangement, settings, world);
     auto job = Job{};
     auto begin = 0;
-    for (const auto& one : all) {
+    for (const auto& one : AllocationMode(mode).components()) {
         if (!one.shares) {
             begin = job.parts.empty() ? 0 : job.parts.back().extent();
             job.parts.emplace_back();

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // AReaL's ParallelGrid: one model on pipe, data and tensor, over all or some ranks of the world.
-#include <algorithm>
-
 #include "frameworks/grid.hpp"
 
-namespace rankmesh::frameworks {
-
-namespace of_areal {
+namespace rankmesh::frameworks::of_areal {
 
 const std::vector<int>& placed(const Given& given) {
     static const auto none = std::vector<int>{};
@@ -64,10 +60,7 @@ std::vector<AccessorRow> accessors() {
     return rows;
 }
 
-}  // namespace of_areal
-
-Framework areal() {
-    using namespace of_areal;
+Framework framework() {
     return {
         .name = "areal",
         .original = "realhf.base.topology",
@@ -86,7 +79,7 @@ Framework areal() {
                       "The world rank of each rank of the topology, rising; None: the first ranks"}},
         .meshes = {{"topology", "pipe data tensor"}},
         .kinds = kinds(),
-        .accessors = of_areal::accessors(),
+        .accessors = accessors(),
         .check = check,
         .placed = placed,
         .extend = of_grid::extend,
@@ -105,4 +98,4 @@ Framework areal() {
         .start = {.by_itself = true}};
 }
 
-}  // namespace rankmesh::frameworks
+}  // namespace rankmesh::frameworks::of_areal

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What convert reads and writes beside rows: sizes of any axes in their order, and the sections of a
 // configuration.
-#include <algorithm>
-#include <array>
-
 #include "convert/rows.hpp"
 #include "convert/topology_settings.hpp"
 #include "frameworks/rows.hpp"

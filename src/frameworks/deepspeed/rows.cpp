@@ -2,9 +2,7 @@
 // DeepSpeed's PipelineParallelGrid: axes pipe, data and maybe model and others, over the whole world.
 #include "frameworks/grid.hpp"
 
-namespace rankmesh::frameworks {
-
-namespace of_deepspeed {
+namespace rankmesh::frameworks::of_deepspeed {
 
 /// Throws for a topology that is not of the world, or lacks an axis.
 void check(Given& given) {
@@ -33,10 +31,7 @@ std::vector<AccessorRow> accessors() {
     return rows;
 }
 
-}  // namespace of_deepspeed
-
-Framework deepspeed() {
-    using namespace of_deepspeed;
+Framework framework() {
     return {
         .name = "deepspeed",
         .version = "0.19.8",
@@ -51,7 +46,7 @@ Framework deepspeed() {
                       "data in turn"}},
         .meshes = {{"topology", "pipe data model"}},
         .kinds = of_grid::kinds("model", false),
-        .accessors = of_deepspeed::accessors(),
+        .accessors = accessors(),
         .check = check,
         .extend = of_grid::extend,
         .roles = {{"pipe", "pp"}, {"data", "dp"}, {"model", "tp"}},
@@ -71,4 +66,4 @@ Framework deepspeed() {
                   .files = "deepspeed deepspeed_config"}};
 }
 
-}  // namespace rankmesh::frameworks
+}  // namespace rankmesh::frameworks::of_deepspeed

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // DeepSpeed's utils/groups.py: no settings; functions that a program calls when it needs groups make them.
-#include <algorithm>
-
 #include "frameworks/row_makers.hpp"
 
-namespace rankmesh::frameworks {
-
-namespace of_deepspeed_groups {
+namespace rankmesh::frameworks::of_deepspeed_groups {
 
 void ensure_divisibility(int numerator, std::int64_t denominator) {
     refuse_if(denominator == 0, Fault::sizes, numerator,
@@ -333,10 +329,7 @@ std::vector<AccessorRow> accessors() {
     return rows;
 }
 
-}  // namespace of_deepspeed_groups
-
-Framework deepspeed_groups() {
-    using namespace of_deepspeed_groups;
+Framework framework() {
     return {
         .name = "deepspeed_groups",
         .version = "0.19.8",
@@ -347,7 +340,7 @@ Framework deepspeed_groups() {
         .settings = {},
         .meshes = {{"all", "world"}},
         .kinds = {},
-        .accessors = of_deepspeed_groups::accessors(),
+        .accessors = accessors(),
         .check =
             [](Given& given) {
                 given.derive("max_expert_size", {});
@@ -357,4 +350,4 @@ Framework deepspeed_groups() {
         .base = "Answers"};
 }
 
-}  // namespace rankmesh::frameworks
+}  // namespace rankmesh::frameworks::of_deepspeed_groups

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // LlamaFactory's DistributedInterface: the data mesh dp x cp, and over the same ranks the model mesh
 // mp_replicate x mp_shard.
-#include <algorithm>
-
 #include "frameworks/row_makers.hpp"
 
-namespace rankmesh::frameworks {
-
-namespace of_llamafactory {
+namespace rankmesh::frameworks::of_llamafactory {
 
 constexpr const char* dims[] = {"mp_replicate", "mp_shard", "dp", "cp"};
 
@@ -109,7 +105,7 @@ Value whole_mesh(const State& state, const Given&) {
     return state.is_initialized() ? Value(std::vector{Access::device_mesh(state, meshes[mesh])}) : Value();
 }
 
-Value device_mesh(const State& state, const Given& options) {
+Value mesh_along(const State& state, const Given& options) {
     refuse_if(options.is_none("dim"), Fault::missing, "dim must be specified.");
     if (!state.is_initialized()) return {};
     const auto& dim = options.word("dim");
@@ -162,7 +158,7 @@ std::vector<AccessorRow> accessors() {
                  Quantity::device_mesh),
         computed("data_device_mesh", Type::number, whole_mesh<1>,
                  "The mesh `dp cp`; None where nothing is distributed.", {}, Quantity::device_mesh),
-        computed("get_device_mesh", Type::number, of_llamafactory::device_mesh,
+        computed("get_device_mesh", Type::number, mesh_along,
                  "This rank's mesh along a dimension; None where nothing is distributed.", {dim},
                  Quantity::device_mesh),
         chosen("get_group", group, kind_of, "This rank's group along a dimension, or the world's.", {dim}),
@@ -188,12 +184,7 @@ std::vector<Call> calls(const Given&) {
     return all;
 }
 
-}  // namespace of_llamafactory
-
-Framework llamafactory() {
-    using namespace of_llamafactory;
-    constexpr auto model = "LlamaFactory shards and replicates a model; it does not split it over ranks";
-    constexpr auto split = "LlamaFactory does not split an expert";
+Framework framework() {
     return {.name = "llamafactory",
             .version = "August 2026",
             .original = "llamafactory.v1.accelerator.interface",
@@ -220,12 +211,13 @@ Framework llamafactory() {
             .kinds = {along("mp_replicate", "model: mp_shard | mp_replicate"),
                       along("mp_shard", "model: mp_replicate | mp_shard"), along("dp", "data: cp | dp"),
                       along("cp", "data: dp | cp")},
-            .accessors = of_llamafactory::accessors(),
+            .accessors = accessors(),
             .check_first = check_first,
-            .why = {{"pp, tp", model}, {"etp", split}},
+            .why = {{"pp, tp", "LlamaFactory shards and replicates a model; it does not split it over ranks"},
+                    {"etp", "LlamaFactory does not split an expert"}},
             .read = read,
             .write = write,
-            .ranks = of_llamafactory::ranks,
+            .ranks = ranks,
             .calls = calls,
             .initialize = "DistributedInterface",
             .base = "Answers",
@@ -236,4 +228,4 @@ Framework llamafactory() {
             .leaves = "LlamaFactory's mp_shard_size"};
 }
 
-}  // namespace rankmesh::frameworks
+}  // namespace rankmesh::frameworks::of_llamafactory

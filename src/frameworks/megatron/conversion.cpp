@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // What convert reads and writes: the flags of Megatron's command line, and the order of its axes.
-#include <algorithm>
-
 #include <rankmesh/core/detail/number.hpp>
 #include <rankmesh/frameworks/error.hpp>
 #include <rankmesh/frameworks/megatron.hpp>

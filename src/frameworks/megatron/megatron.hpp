@@ -2,8 +2,6 @@
 // What the rows of Megatron-core call.
 #pragma once
 
-#include <utility>
-
 #include "frameworks/row_makers.hpp"
 
 namespace rankmesh::frameworks::of_megatron {

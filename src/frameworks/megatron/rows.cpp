@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Megatron-core's parallel_state: settings, what it refuses of them, and kinds of groups, in the order in
 // which it first makes one.
-#include <algorithm>
 #include <set>
-#include <utility>
 
 #include "frameworks/megatron/megatron.hpp"
 
-namespace rankmesh::frameworks {
-
-namespace of_megatron {
-
-namespace {
+namespace rankmesh::frameworks::of_megatron {
 
 constexpr auto level_sizes = "hierarchical_context_parallel_sizes";
 // What follows from the settings; no axis can have these names.
@@ -90,8 +84,6 @@ void check_embeddings(const Given& given, int stages) {
                   distinct.size(), " stages; name ", Group::max_picked, " at most");
     }
 }
-
-}  // namespace
 
 const std::vector<int>& levels(const Given& given) {
     static const auto none = std::vector<int>{};
@@ -323,10 +315,7 @@ Values slots(const Given& given) {
             {"virtual_pipeline_model_parallel_world_size", stages}};
 }
 
-}  // namespace of_megatron
-
-Framework megatron() {
-    using namespace of_megatron;
+Framework framework() {
     return {.name = "megatron",
             .version = "0.16.1, and August 2026",
             .original = "megatron.core.parallel_state",
@@ -335,12 +324,12 @@ Framework megatron() {
                 "the flags of Megatron-core of 2026, or the arguments of its initialize_model_parallel; "
                 "needs the world's size",
             .example = "-- --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --world-size 16",
-            .settings = of_megatron::settings(),
+            .settings = settings(),
             .meshes = {{"dense", "pp dp cp tp"},
                        {"experts", "pp edp ep etp"},
                        {"instances", "pp inter intra ep etp"}},
-            .kinds = of_megatron::kinds(),
-            .accessors = of_megatron::accessors(),
+            .kinds = kinds(),
+            .accessors = accessors(),
             .check = check,
             .offset = "rank_offset",
             .extend = extend,
@@ -366,4 +355,4 @@ Framework megatron() {
             .start = {.programs = "megatron"}};  // of ms-swift
 }
 
-}  // namespace rankmesh::frameworks
+}  // namespace rankmesh::frameworks::of_megatron

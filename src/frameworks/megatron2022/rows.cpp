@@ -2,9 +2,7 @@
 // Megatron's parallel_state of October 2022, which is vLLM's first: PP x DP x TP, tp fastest.
 #include "frameworks/stages.hpp"
 
-namespace rankmesh::frameworks {
-
-namespace of_megatron2022 {
+namespace rankmesh::frameworks::of_megatron2022 {
 
 using of_stages::number, of_stages::virtual_rank, of_stages::virtual_size, of_stages::stage_of_rank,
     of_stages::stage_count;
@@ -170,12 +168,7 @@ std::vector<AccessorRow> accessors() {
     return rows;
 }
 
-}  // namespace of_megatron2022
-
-Framework megatron2022() {
-    using namespace of_megatron2022;
-    constexpr auto experts = "Megatron of 2022 has no expert parallelism";
-    constexpr auto replicas = "Megatron of 2022 has one data-parallel axis, whose optimizer state is whole";
+Framework framework() {
     return {
         .name = "megatron2022",
         .version = "October 2022",
@@ -214,8 +207,9 @@ Framework megatron2022() {
         .check_first = check_first,
         .check = check,
         .why = {{"cp", "Megatron of 2022 has no context parallelism; it has pp, dp, tp"},
-                {"ep, edp, etp", experts},
-                {"dp_replicate, dp_shard", replicas},
+                {"ep, edp, etp", "Megatron of 2022 has no expert parallelism"},
+                {"dp_replicate, dp_shard",
+                 "Megatron of 2022 has one data-parallel axis, whose optimizer state is whole"},
                 {"virtual pipeline stages", "Megatron of 2022 interleaves pipelines of three ranks or more"}},
         .raises = {{"", "AssertionError"},
                    {"out of range", "IndexError"},
@@ -231,4 +225,4 @@ Framework megatron2022() {
         .leaves = "megatron2022's data parallel size"};
 }
 
-}  // namespace rankmesh::frameworks
+}  // namespace rankmesh::frameworks::of_megatron2022

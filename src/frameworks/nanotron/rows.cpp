@@ -2,9 +2,7 @@
 // nanotron's ParallelContext: expert x PP x DP x TP, tp fastest.
 #include "frameworks/row_makers.hpp"
 
-namespace rankmesh::frameworks {
-
-namespace of_nanotron {
+namespace rankmesh::frameworks::of_nanotron {
 
 void check(Given& given) {
     const auto divided = [&](std::initializer_list<const char*> names) {
@@ -38,10 +36,7 @@ Values write_experts(const Mesh& experts) {
     return {{"expert_parallel_size", experts.size("ep")}, {"data_parallel_size", size_of(experts, "edp")}};
 }
 
-}  // namespace of_nanotron
-
-Framework nanotron() {
-    using namespace of_nanotron;
+Framework framework() {
     using enum Quantity;
     const auto size_of_axis = [](const char* name, const char* axis) {
         return Setting{.name = name, .otherwise = {}, .axis = axis, .flag = axis};
@@ -93,4 +88,4 @@ Framework nanotron() {
             .ignore = "lighteval"};  // whose parallelism is that of an evaluation
 }
 
-}  // namespace rankmesh::frameworks
+}  // namespace rankmesh::frameworks::of_nanotron

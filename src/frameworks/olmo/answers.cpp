@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // What OLMo-core's functions answer about any mesh, and its configurations about pipelines.
-#include <algorithm>
-
 #include "frameworks/olmo/olmo.hpp"
 
 namespace rankmesh::frameworks::of_olmo {
@@ -31,8 +29,6 @@ void throw_no_data_parallel() {
                 "configs");
 }
 
-namespace {
-
 /// The whole part of a quotient, rounded towards minus infinity as Python does.
 int quotient(int number, int by, std::string_view what) {
     refuse_if(by == 0, Fault::sizes, what, " is 0, and nothing is divisible by 0");
@@ -48,8 +44,6 @@ int divisor(const Given& given, const char* name, int dp_world_size) {
               ")");
     return degree;
 }
-
-}  // namespace
 
 int num_nodes(const Given& given) {
     const auto is_said = !given.is_none("num_nodes") || !given.is_none("local_world_size");
@@ -91,8 +85,6 @@ DeviceMesh mesh_in(const State& state, const Given& options) {
     if (!options.is_none("device_mesh")) return std::get<Meshes>(options.value("device_mesh")).front();
     return world_mesh(state);
 }
-
-namespace {
 
 Names names_of(const DeviceMesh& mesh, std::string_view what) {
     auto names = mesh.mesh_dim_names();
@@ -243,8 +235,6 @@ Value dense_and_moe_mesh(const State& state, const Given& options) {
     }
     return meshes;
 }
-
-}  // namespace
 
 std::vector<AccessorRow> of_meshes() {
     using enum Quantity;

@@ -3,14 +3,10 @@
 // dp is dp_replicate x dp_shard.
 #include "frameworks/olmo/olmo.hpp"
 
-#include <algorithm>
-#include <cstdlib>
 #include <iterator>
 #include <numeric>
 
-namespace rankmesh::frameworks {
-
-namespace of_olmo {
+namespace rankmesh::frameworks::of_olmo {
 
 /// The dimensions of the world mesh, a derived setting.
 constexpr auto dimensions = "dimensions";
@@ -22,14 +18,6 @@ int divided(int ranks, int degree, std::string_view config) {
     refuse_if(degree < 1 || ranks % degree != 0, Fault::sizes, config,
               ".degree must be at least 1 and divide into the world size");
     return ranks / degree;
-}
-
-void check_experts(const Given& given, int dp_world_size) {
-    divided(dp_world_size, std::abs(given.number("ep")), "ExpertParallelConfig");
-    refuse_if(has(given, "tp"), Fault::exclusive,
-              "expert parallelism is mutually exclusive with tensor parallism");
-    refuse_if(given.word("dp_type") != "hsdp", Fault::exclusive,
-              "expert parallelism can currently only be used with HSDP data parallelism");
 }
 
 /// Checks the configurations in the original's order, and derives the dimensions that they make.
@@ -54,7 +42,13 @@ void check(Given& given) {
     if (with_dp)
         known(given, "dp_type", {"fsdp", "hsdp", "ddp"}, "'",
               "' is not a valid DataParallelType; they are fsdp, hsdp and ddp");
-    if (has(given, "ep")) check_experts(given, ranks);
+    if (has(given, "ep")) {
+        divided(ranks, std::abs(given.number("ep")), "ExpertParallelConfig");
+        refuse_if(has(given, "tp"), Fault::exclusive,
+                  "expert parallelism is mutually exclusive with tensor parallism");
+        refuse_if(given.word("dp_type") != "hsdp", Fault::exclusive,
+                  "expert parallelism can currently only be used with HSDP data parallelism");
+    }
     if (has(given, "pp")) add("pp", given.number("pp"));
     if (with_dp && given.word("dp_type") == "hsdp") {
         const auto [replicas, shards] = replicas_and_shards(given, ranks);
@@ -295,10 +289,7 @@ std::vector<AccessorRow> of_pipelines() {
             std::move(p2p)};
 }
 
-}  // namespace of_olmo
-
-Framework olmo() {
-    using namespace of_olmo;
+Framework framework() {
     const auto number = [](const char* name, const char* flag, const char* doc = "", bool apart = false) {
         return Setting{.name = name, .type = Type::maybe_number, .doc = doc, .flag = flag, .apart = apart};
     };
@@ -334,11 +325,7 @@ Framework olmo() {
                      number("cp", "cp_config.degree"),
                      number("pp", "pp_config.degree"),
                      number("ep", "ep_config.degree", "a negative one stands for the shards of a replica"),
-                     {.name = "schedule",
-                      .type = Type::maybe_word,
-                      .flag = "pp_config.schedule",
-                      .only_configured = true,
-                      .extra = "pipeline schedule"},
+                     configured("schedule", Type::maybe_word, "", "pipeline schedule", "pp_config.schedule"),
                      number("num_nodes", "num_nodes NUM_NODES",
                             "replicas of hsdp if neither their number nor shards are given", true),
                      number("local_world_size", "local_world_size LOCAL_WORLD_SIZE",
@@ -372,4 +359,4 @@ Framework olmo() {
         .leaves = "OLMo-core's data parallel size"};
 }
 
-}  // namespace rankmesh::frameworks
+}  // namespace rankmesh::frameworks::of_olmo

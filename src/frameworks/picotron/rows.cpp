@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // picotron's ProcessGroupManager: DP x PP x CP x TP, tp fastest.
-#include <cstdlib>
-
 #include "frameworks/row_makers.hpp"
 
-namespace rankmesh::frameworks {
-
-namespace of_picotron {
+namespace rankmesh::frameworks::of_picotron {
 
 constexpr const char* sizes[] = {"tp_size", "cp_size", "pp_size", "dp_size"};
 
@@ -71,12 +67,7 @@ std::vector<AccessorRow> accessors() {
     return rows;
 }
 
-}  // namespace of_picotron
-
-Framework picotron() {
-    using namespace of_picotron;
-    constexpr auto experts = "picotron has no expert parallelism";
-    constexpr auto replicas = "picotron has one data-parallel axis, dp, and does not shard within replicas";
+Framework framework() {
     return {.name = "picotron",
             .original = "picotron.process_group_manager",
             .title = "picotron's groups of tensor, context, pipeline and data parallel ranks.",
@@ -101,8 +92,9 @@ Framework picotron() {
                       {"pp_dp_group", "cp tp | dp pp"}},
             .accessors = accessors(),
             .check_first = check_first,
-            .why = {{"ep, edp, etp", experts},
-                    {"dp_replicate, dp_shard", replicas},
+            .why = {{"ep, edp, etp", "picotron has no expert parallelism"},
+                    {"dp_replicate, dp_shard",
+                     "picotron has one data-parallel axis, dp, and does not shard within replicas"},
                     {"virtual pipeline stages", "picotron's pipeline has one stage a rank"},
                     {"pipeline schedule", "picotron's pp_engine is 1f1b or afab, which is 1F1B or GPipe"}},
             .raises = {{"", "ValueError"},
@@ -117,4 +109,4 @@ Framework picotron() {
             .variable = "process_group_manager"};
 }
 
-}  // namespace rankmesh::frameworks
+}  // namespace rankmesh::frameworks::of_picotron

@@ -3,11 +3,7 @@
 // ranks of a stage in another way.
 #include "frameworks/row_makers.hpp"
 
-#include <algorithm>
-
-namespace rankmesh::frameworks {
-
-namespace of_sglang {
+namespace rankmesh::frameworks::of_sglang {
 
 /// The part of tp_size that two of its factors leave.
 int rest_of_tp(const Given& given, std::string_view first, std::string_view second) {
@@ -94,18 +90,10 @@ void configure(Values& values, int) {
     set_in(values, "moe_a2a_backend", {});
 }
 
-}  // namespace of_sglang
-
-Framework sglang() {
-    using namespace of_sglang;
+Framework framework() {
     const auto size = [](const char* name, const char* axis, const char* flag, const char* doc,
                          const char* extra = "") {
         return Setting{.name = name, .doc = doc, .axis = axis, .flag = flag, .apart = true, .extra = extra};
-    };
-    const auto configured = [](const char* name, Type type, const char* doc, const char* flag = "",
-                               const char* extra = "") {
-        return Setting{
-            .name = name, .type = type, .doc = doc, .flag = flag, .only_configured = true, .extra = extra};
     };
     return {
         .name = "sglang",
@@ -131,10 +119,10 @@ Framework sglang() {
                       .doc = "ranks that share each expert of all tokens; None or 1: each has them whole",
                       .apart = true},
                      configured("enable_eplb", Type::flag,
-                                "the server balances the load of experts; the groups are the same", "",
+                                "the server balances the load of experts; the groups are the same",
                                 "load balancing of experts"),
-                     configured("dp_size", Type::number, "servers that each have the whole model",
-                                "data_parallel_size dp", "replicas"),
+                     configured("dp_size", Type::number, "servers that each have the whole model", "replicas",
+                                "data_parallel_size dp"),
                      configured("enable_dp_attention", Type::flag, "deprecated: attn_dp_size is dp_size"),
                      configured("moe_a2a_backend", Type::maybe_word,
                                 "deepep, mooncake, nixl and others set ep_size to tp_size"),
@@ -177,4 +165,4 @@ Framework sglang() {
         .serves = true};
 }
 
-}  // namespace rankmesh::frameworks
+}  // namespace rankmesh::frameworks::of_sglang

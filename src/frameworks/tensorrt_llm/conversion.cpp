@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-
 #include <rankmesh/frameworks/error.hpp>
 
 #include "convert/converters.hpp"
@@ -92,19 +90,19 @@ Document write(const Arrangement& arrangement) {
 
 Converter with(std::string_view name, std::string_view of,
                Arrangement (*read)(Settings&, std::optional<int>)) {
-    constexpr auto experts =
-        "TensorRT-LLM's experts stand in tp, with moe_tp_size * moe_ep_size = tp_size and no cp";
-    constexpr auto data =
-        "TensorRT-LLM's Mapping has no data parallelism; each replica is a server of its own";
-    return {.name = name,
-            .of = of,
-            .example = "tp_size=4 pp_size=2",
-            .read = read,
-            .write = write,
-            .roles = {"pp", "tp", "cp"},
-            .why = {{"dp, dp_replicate, dp_shard", data}, {"ep, edp, etp", experts}},
-            .places = "mapping",
-            .serves = true};
+    return {
+        .name = name,
+        .of = of,
+        .example = "tp_size=4 pp_size=2",
+        .read = read,
+        .write = write,
+        .roles = {"pp", "tp", "cp"},
+        .why = {{"dp, dp_replicate, dp_shard",
+                 "TensorRT-LLM's Mapping has no data parallelism; each replica is a server of its own"},
+                {"ep, edp, etp",
+                 "TensorRT-LLM's experts stand in tp, with moe_tp_size * moe_ep_size = tp_size and no cp"}},
+        .places = "mapping",
+        .serves = true};
 }
 
 }  // namespace of_tensorrt_llm

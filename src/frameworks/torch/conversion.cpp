@@ -54,15 +54,15 @@ Document write(const Arrangement& arrangement) {
 }  // namespace of_torch
 
 Converter torch() {
-    constexpr auto one =
-        "one mesh does not hold both; a second init_device_mesh would have to make these groups";
-    return {.name = "torch",
-            .of = "the arguments of init_device_mesh",
-            .example = "'mesh_shape=(2, 4), mesh_dim_names=(\"dp\", \"tp\")'",
-            .read = of_torch::read,
-            .write = of_torch::write,
-            .why = {{"ep, edp, etp", one}},
-            .own_names = true};
+    return {
+        .name = "torch",
+        .of = "the arguments of init_device_mesh",
+        .example = "'mesh_shape=(2, 4), mesh_dim_names=(\"dp\", \"tp\")'",
+        .read = of_torch::read,
+        .write = of_torch::write,
+        .why = {{"ep, edp, etp",
+                 "one mesh does not hold both; a second init_device_mesh would have to make these groups"}},
+        .own_names = true};
 }
 
 }  // namespace rankmesh::conversion

@@ -3,9 +3,7 @@
 // EFSDP x EP of experts over the same ranks.
 #include "frameworks/row_makers.hpp"
 
-namespace rankmesh::frameworks {
-
-namespace of_transformers {
+namespace rankmesh::frameworks::of_transformers {
 
 void check(Given& given) {
     const auto size = [&](const char* name) {
@@ -52,10 +50,7 @@ std::optional<Mesh> experts(const Given& given, const Mesh& mesh) {
 }
 Values write_experts(const Mesh& experts) { return {{"ep_size", experts.size("ep")}}; }
 
-}  // namespace of_transformers
-
-Framework transformers() {
-    using namespace of_transformers;
+Framework framework() {
     const auto size = [](const char* axis, const char* doc) {
         return Setting{cat(axis, "_size"), Type::maybe_number, doc, {}, axis};
     };
@@ -98,4 +93,4 @@ Framework transformers() {
             .by_value = true};
 }
 
-}  // namespace rankmesh::frameworks
+}  // namespace rankmesh::frameworks::of_transformers

@@ -3,11 +3,7 @@
 // parts cut the shards in another way.
 #include "frameworks/row_makers.hpp"
 
-#include <algorithm>
-
-namespace rankmesh::frameworks {
-
-namespace of_veomni {
+namespace rankmesh::frameworks::of_veomni {
 
 const std::vector<std::string>& extras(const Given& given) {
     return std::get<std::vector<std::string>>(given.value("extra_parallel_names"));
@@ -103,15 +99,14 @@ Value part_size(const State& state, const Given& options) {
     return extra_size(given, part(given, options));
 }
 Value part_enabled(const State& state, const Given& options) {
-    const auto& given = Access::given(state);
-    return extra_size(given, part(given, options)) > 1;
+    return std::get<int>(part_size(state, options)) > 1;
 }
 Value part_shards(const State& state, const Given& options) {
     const auto& given = Access::given(state);
-    const auto name = part(given, options);
-    refuse_if(extra_size(given, name) <= 1, Fault::not_initialised, name,
+    const auto size = std::get<int>(part_size(state, options));
+    refuse_if(size <= 1, Fault::not_initialised, part(given, options),
               " has a size of 1, and no shards of its own");
-    return given.number("fsdp_size") / extra_size(given, name);
+    return given.number("fsdp_size") / size;
 }
 Value part_divides(const State& state, const Given&) {
     const auto& given = Access::given(state);
@@ -207,62 +202,58 @@ std::vector<AccessorRow> accessors() {
     return rows;
 }
 
-}  // namespace of_veomni
-
-Framework veomni() {
-    using namespace of_veomni;
-    return {.name = "veomni",
-            .version = "0.1.12",
-            .original = "veomni.distributed.parallel_state",
-            .title = "VeOmni's groups of replicas, shards, sequence, tensor, pipeline and expert ranks.",
-            .settings_of = "the arguments of init_parallel_state, or train.accelerator of a configuration",
-            .example = "-- dp_size=8 dp_replicate_size=2 dp_shard_size=4 ulysses_size=2",
-            .settings = {{"dp_size", Type::number, "replicas times shards", 1, "dp_replicate dp_shard"},
-                         {.name = "dp_replicate_size", .axis = "dp_replicate"},
-                         {"dp_shard_size", Type::number,
-                          "ranks that share the model's state; where it and dp_replicate_size are 1, dp_size",
-                          1, "dp_shard"},
-                         {.name = "tp_size", .axis = "tp"},
-                         {.name = "pp_size", .axis = "pp"},
-                         {.name = "cp_size", .axis = "cp"},
-                         {"ulysses_size", Type::number,
-                          "ranks that share a sequence and exchange it for heads; cp_size is 1 then", 1,
-                          "ulysses"},
-                         {"dp_mode", Type::word, {}, "fsdp2"},
-                         {"include_sp_in_fsdp", Type::flag, {}, true},
-                         {"extra_parallel_sizes", Type::numbers,
-                          "the sizes of other parts of the shards, such as experts", std::vector{1}},
-                         {"extra_parallel_placement_innermost", Type::numbers, {}, std::vector{0}},
-                         {"extra_parallel_names", Type::words, {}, std::vector<std::string>{"ep"}},
-                         {.name = "ep_size",
-                          .doc = "of a configuration: the last of the extra parts",
-                          .only_configured = true},
-                         {"async_enabled", Type::flag}},
-            .meshes = {{"ranks", "pp dp_replicate dp_shard ulysses cp tp"}},
-            .kinds = {along("pp", "pp_size > 1"),
-                      along("dp_replicate", "dp_replicate_size > 1"),
-                      along("dp_shard"),
-                      along("ulysses", "ulysses_size > 1"),
-                      along("cp", "cp_size > 1"),
-                      along("tp", "tp_size > 1"),
-                      {"dp", "pp ulysses cp tp | dp_replicate dp_shard"},
-                      {"dp_shard_sp", "pp dp_replicate tp | dp_shard ulysses cp"},
-                      {"dp_sp", "pp tp | dp_replicate dp_shard ulysses cp"},
-                      {"sp", "pp dp_replicate dp_shard tp | ulysses cp", "", "sp_size > 1"}},
-            .accessors = accessors(),
-            .check = check,
-            .extend = extend,
-            .roles = {{"ulysses", "cp"}},
-            .why = {{"virtual pipeline stages", "VeOmni's pipeline has one stage a rank"}},
-            .experts = experts,
-            .write_experts = write_experts,
-            .raises = {{"", "ValueError"}, {"exclusive", "NotImplementedError"}},
-            .initialize = "ParallelState",
-            .maker = "init_parallel_state",
-            .getter = "get_parallel_state",
-            .by_value = true,
-            .places = "train.accelerator",
-            .configure = configure};
+Framework framework() {
+    return {
+        .name = "veomni",
+        .version = "0.1.12",
+        .original = "veomni.distributed.parallel_state",
+        .title = "VeOmni's groups of replicas, shards, sequence, tensor, pipeline and expert ranks.",
+        .settings_of = "the arguments of init_parallel_state, or train.accelerator of a configuration",
+        .example = "-- dp_size=8 dp_replicate_size=2 dp_shard_size=4 ulysses_size=2",
+        .settings = {{"dp_size", Type::number, "replicas times shards", 1, "dp_replicate dp_shard"},
+                     {.name = "dp_replicate_size", .axis = "dp_replicate"},
+                     {"dp_shard_size", Type::number,
+                      "ranks that share the model's state; where it and dp_replicate_size are 1, dp_size", 1,
+                      "dp_shard"},
+                     {.name = "tp_size", .axis = "tp"},
+                     {.name = "pp_size", .axis = "pp"},
+                     {.name = "cp_size", .axis = "cp"},
+                     {"ulysses_size", Type::number,
+                      "ranks that share a sequence and exchange it for heads; cp_size is 1 then", 1,
+                      "ulysses"},
+                     {"dp_mode", Type::word, {}, "fsdp2"},
+                     {"include_sp_in_fsdp", Type::flag, {}, true},
+                     {"extra_parallel_sizes", Type::numbers,
+                      "the sizes of other parts of the shards, such as experts", std::vector{1}},
+                     {"extra_parallel_placement_innermost", Type::numbers, {}, std::vector{0}},
+                     {"extra_parallel_names", Type::words, {}, std::vector<std::string>{"ep"}},
+                     configured("ep_size", Type::number, "of a configuration: the last of the extra parts"),
+                     {"async_enabled", Type::flag}},
+        .meshes = {{"ranks", "pp dp_replicate dp_shard ulysses cp tp"}},
+        .kinds = {along("pp", "pp_size > 1"),
+                  along("dp_replicate", "dp_replicate_size > 1"),
+                  along("dp_shard"),
+                  along("ulysses", "ulysses_size > 1"),
+                  along("cp", "cp_size > 1"),
+                  along("tp", "tp_size > 1"),
+                  {"dp", "pp ulysses cp tp | dp_replicate dp_shard"},
+                  {"dp_shard_sp", "pp dp_replicate tp | dp_shard ulysses cp"},
+                  {"dp_sp", "pp tp | dp_replicate dp_shard ulysses cp"},
+                  {"sp", "pp dp_replicate dp_shard tp | ulysses cp", "", "sp_size > 1"}},
+        .accessors = accessors(),
+        .check = check,
+        .extend = extend,
+        .roles = {{"ulysses", "cp"}},
+        .why = {{"virtual pipeline stages", "VeOmni's pipeline has one stage a rank"}},
+        .experts = experts,
+        .write_experts = write_experts,
+        .raises = {{"", "ValueError"}, {"exclusive", "NotImplementedError"}},
+        .initialize = "ParallelState",
+        .maker = "init_parallel_state",
+        .getter = "get_parallel_state",
+        .by_value = true,
+        .places = "train.accelerator",
+        .configure = configure};
 }
 
-}  // namespace rankmesh::frameworks
+}  // namespace rankmesh::frameworks::of_veomni

@@ -2,9 +2,7 @@
 // verl's device meshes: replicas x FSDP of the actor, its sequence-parallel ranks, and the rollout's TP x PP.
 #include "frameworks/row_makers.hpp"
 
-namespace rankmesh::frameworks {
-
-namespace of_verl {
+namespace rankmesh::frameworks::of_verl {
 
 constexpr const char* of_rollout[] = {"rollout_tensor_model_parallel_size", "rollout_data_parallel_size",
                                       "rollout_pipeline_model_parallel_size"};
@@ -139,15 +137,12 @@ std::vector<Setting> settings() {
         rollout(of_rollout[0]),
         rollout(of_rollout[1]),
         rollout(of_rollout[2]),
-        {.name = "rollout_expert_parallel_size",
-         .doc = "1, or all ranks of an engine's stage, which have other experts",
-         .flag = "actor_rollout_ref.rollout.expert_parallel_size",
-         .only_configured = true}};
+        configured("rollout_expert_parallel_size", Type::number,
+                   "1, or all ranks of an engine's stage, which have other experts", "",
+                   "actor_rollout_ref.rollout.expert_parallel_size")};
     const auto add = [&](const std::string& name, std::string extra = {}) {
-        rows.push_back({.name = "megatron_" + name,
-                        .flag = cat("actor_rollout_ref.actor.megatron.", name, " engine.", name),
-                        .only_configured = true,
-                        .extra = std::move(extra)});
+        rows.push_back(configured("megatron_" + name, Type::number, "", std::move(extra),
+                                  cat("actor_rollout_ref.actor.megatron.", name, " engine.", name)));
     };
     for (const auto* name : megatron_sizes) add(name);
     rows.back().otherwise = 0;  // of experts: tp, and 1 is said
@@ -155,10 +150,7 @@ std::vector<Setting> settings() {
     return rows;
 }
 
-}  // namespace of_verl
-
-Framework verl() {
-    using namespace of_verl;
+Framework framework() {
     using enum Quantity;
     constexpr auto of_engine =
         "verl's infer_tp and infer_pp have other ranks than the rollout's tensor-parallel groups and "
@@ -218,4 +210,4 @@ Framework verl() {
         .leaves = "verl's number of replicas"};
 }
 
-}  // namespace rankmesh::frameworks
+}  // namespace rankmesh::frameworks::of_verl

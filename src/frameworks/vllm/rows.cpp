@@ -2,9 +2,7 @@
 // vLLM's parallel_state: ExternalDP x DP x PP x PCP x TP, tp fastest.
 #include "frameworks/row_makers.hpp"
 
-namespace rankmesh::frameworks {
-
-namespace of_vllm {
+namespace rankmesh::frameworks::of_vllm {
 
 void check(Given& given) {
     const auto dcp = given.number("decode_context_model_parallel_size");
@@ -78,10 +76,7 @@ std::vector<AccessorRow> accessors() {
         {"get_pipeline_model_parallel_rank", "pp", rank, "This rank's stage."}};
 }
 
-}  // namespace of_vllm
-
-Framework vllm() {
-    using namespace of_vllm;
+Framework framework() {
     const auto size_of_axis = [](const char* name, const char* axis, const char* flag) {
         return Setting{.name = name, .axis = axis, .flag = flag};
     };
@@ -160,4 +155,4 @@ Framework vllm() {
         .serves = true};
 }
 
-}  // namespace rankmesh::frameworks
+}  // namespace rankmesh::frameworks::of_vllm
