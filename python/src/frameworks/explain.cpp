@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-
 #include <rankmesh/explain/explain.hpp>
 #include <rankmesh/explain/read.hpp>
 
