@@ -4,6 +4,7 @@
 #include <array>
 #include <cctype>
 #include <filesystem>
+#include <map>
 #include <span>
 #include <utility>
 
@@ -98,11 +99,10 @@ Json nested(const Json& flat, Limits& limits) {
 
 /// Sets in `all` what `later` has, table by table.
 void override_with(Json& all, const Json& later) {
+    auto names = std::map<std::string, std::string>{};
+    for (const auto& [key, value] : all.items()) names.emplace(plain_name(key), key);
     for (const auto& [key, value] : later.items()) {
-        const auto same = std::ranges::find_if(all.items(), [&, &name = key](const auto& each) {
-            return plain_name(each.first) == plain_name(name);
-        });
-        auto& now = all[same == all.items().end() ? std::string(key) : std::string(same->first)];
+        auto& now = all[names.emplace(plain_name(key), key).first->second];
         if (value.is_object() && value.contains("_override_") && value["_override_"] == true)
             now = nullptr;  // NeMo-RL's mark
         if (now.is_object() && value.is_object())
@@ -144,20 +144,19 @@ void check_text(std::string_view text, std::string_view source) {
 
 /// The values of a file above those of the files that its `defaults` names, as NeMo-RL reads them; Hydra's
 /// lists of names stay.
-Json with_defaults(Json values, const std::filesystem::path& path, const std::string& source,
-                   int levels = 0) {
-    constexpr auto most_levels = 10;
+Json with_defaults(Json values, const std::filesystem::path& path, const std::string& source, int& files) {
+    constexpr auto most_files = 20;
     const auto list = values.contains("defaults") ? values["defaults"] : Json();
     auto all = Json::object();
     for (const auto& each : list.is_array() ? list : Json::array({list})) {
         if (!each.is_string() || !is_configuration(each.text())) return values;
-        if (levels == most_levels)
-            Limits(source).refuse(cat("name files by defaults in ", most_levels, " levels"));
+        if (++files > most_files)
+            Limits(source).refuse(cat("name more than ", most_files, " files by defaults"));
         const auto base = path.parent_path() / each.text();
         const auto name = cat("the settings in ", excerpt(base.string(), 400), ", which defaults names,");
         const auto text = formats::content_of(base.string(), name);
         check_text(text, name);
-        override_with(all, with_defaults(yaml_table(text, name), base, source, levels + 1));
+        override_with(all, with_defaults(yaml_table(text, name), base, source, files));
     }
     values.erase("defaults");
     override_with(all, values);
@@ -215,9 +214,10 @@ std::string Settings::opened(const std::string& path) {
 
 void Settings::read_configuration(const std::string& path) {
     const auto text = opened(path);
+    auto files = 0;
     values_ = path.ends_with(".toml")   ? formats::parse_toml(text, source_)
               : path.ends_with(".json") ? formats::parse_json(without_notes(text), source_)
-                                        : with_defaults(yaml_table(text, source_), path, source_);
+                                        : with_defaults(yaml_table(text, source_), path, source_, files);
 }
 
 void Settings::start(const std::vector<std::string>& words) {
@@ -286,7 +286,8 @@ void Settings::parse(std::string text, std::string_view path) {
     limits.enter();
     const auto is_yaml = path.ends_with(".yaml") || path.ends_with(".yml") || looks_like_yaml(inner);
     if (is_yaml || inner.front() == '{') {
-        values_ = is_yaml ? with_defaults(yaml_tables(text, source_), path, source_)
+        auto files = 0;
+        values_ = is_yaml ? with_defaults(yaml_tables(text, source_), path, source_, files)
                           : formats::parse_json(said, source_);
         if (is_manifest(values_)) start_container(std::exchange(values_, Json::object()));
     } else if (inner.front() == '-') {

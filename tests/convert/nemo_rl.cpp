@@ -150,7 +150,8 @@ TEST_F(NemoRl, IsFoundUnderAnotherName) {
     EXPECT_TRUE(mesh("defaults: missing.yaml\n").find("twice") != std::string::npos);
     const auto missing = file("other.yaml", "defaults: missing.yaml\n");
     EXPECT_THROW(static_cast<void>(converted(missing)), UsageError);
-    EXPECT_THROW(static_cast<void>(converted(file("loop.yaml", "defaults: [loop.yaml, loop.yaml]\n"))),
+    EXPECT_THROW(static_cast<void>(converted(file(
+                     "loop.yaml", "defaults: [loop.yaml, loop.yaml, loop.yaml, loop.yaml, loop.yaml]\n"))),
                  UsageError);
 }
 
