@@ -126,8 +126,16 @@ std::vector<std::string> doubts(const Evidence& evidence, const Messages& messag
         all.emplace_back(
             "logs and reports do not say which calls have ended, and name only calls that did not");
     add_late_ranks(evidence, all);
+    const auto before = all.size();
     add_open_calls(evidence, all);
     add_uneven_calls(evidence, messages, all);
+    const auto runs = std::ranges::find_if(evidence.records(), [](const auto& one) {
+        return one.second->every_s > 0 && one.second->reason == "request";
+    });
+    if (all.size() > before && runs != evidence.records().end())
+        all.insert(all.begin() + static_cast<std::ptrdiff_t>(before),
+                   cat("the job may run: its ranks write records every ", runs->second->every_s,
+                       " s, not at the same moment; 'rankmesh watch FOLDER' says which calls stand"));
     add_unknown_groups(evidence, all);
     all.insert(all.end(), evidence.notes().begin(), evidence.notes().end());
     if (all.size() > most_doubts) {

@@ -112,6 +112,13 @@ TEST(Explain, DoubtsUnfinishedAndUnevenCallsInARunThatReportsNothing) {
         explain(records).doubts,
         std::vector<std::string>{"rank 0 (tp=0) has made 2 calls on 'tp' of mesh tp=3 {0..2}, and rank 1 "
                                  "(tp=1) 1"});
+    records[1].every_s = 10;
+    records[1].reason = "request";
+    const auto running = explain(records);
+    ASSERT_EQ(running.doubts.size(), 2U);
+    EXPECT_EQ(running.doubts[0],
+              "the job may run: its ranks write records every 10 s, not at the same moment; 'rankmesh watch "
+              "FOLDER' says which calls stand");
     auto twice = records_of(job);
     twice.push_back(twice.back());
     twice.back().file = "rank-2.2.json";
