@@ -299,7 +299,7 @@ TEST(ClusterFiles, ATableOfSinfo_LosesNoNodeAndTakesNone) {
                   why + "; give the output of sinfo -o '%P %N %G %t'");
 }
 
-TEST(ClusterFiles, NodesOfKubernetesThatTakeNoPod_AreLeftOut_AndSharedGpusCountOnce) {
+TEST(ClusterFiles, NodesWithoutPods_AreLeftOut_AndSharedGpusCountOnce) {
     const auto node = [](const char* name, const char* labels, const char* spec, const char* ready,
                          const char* gpus) {
         return std::string(R"({"kind":"Node","metadata":{"name":")") + name + R"(","labels":{)" + labels +

@@ -160,6 +160,20 @@ void LogReader::add_ended(std::optional<int> before, const Fields& fields, const
     }
 }
 
+/// Notes what is true of the ranks that RAS lists next: `count` of them, or of all of a communicator.
+void LogReader::add_header(const std::string& words, std::string_view count, std::string_view line) {
+    place_.header = words;
+    if (count.empty()) {
+        place_.counted = 0, place_.others.clear();
+    } else if (place_.others.empty()) {
+        place_.others = trimmed(line);
+    } else {
+        place_.header += cat(", but ", place_.others);
+    }
+    place_.counted += number_in(count).value_or(0);
+    if (place_.group == "0-0") world_ = std::max(world_, place_.counted);
+}
+
 /// Adds what a line says. Returns false if it says nothing after all.
 bool LogReader::use(const Signature& row, std::string_view line, std::size_t begin, const Fields& fields) {
     const auto before = line.substr(0, begin);
@@ -216,16 +230,7 @@ bool LogReader::use(const Signature& row, std::string_view line, std::size_t beg
         case Says::root:
             return place_.is_root = true;
         case Says::header:
-            place_.header = words;
-            if (!fields.contains("n")) {
-                place_.counted = 0, place_.others.clear();
-            } else if (place_.others.empty()) {
-                place_.others = trimmed(line);
-            } else {
-                place_.header += cat(", but ", place_.others);
-            }
-            place_.counted += number_in(field(fields, "n")).value_or(0);
-            if (place_.group == "0-0") world_ = std::max(world_, place_.counted);
+            add_header(words, field(fields, "n"), line);
             return true;
         case Says::listed:
             if (row.words.empty() || place_.others.empty())

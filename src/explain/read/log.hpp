@@ -52,6 +52,7 @@ private:
     std::string at(std::string_view line) const;
     void add_error(int rank, Says says, const std::string& words, std::string_view line);
     void add_line(std::string_view host, std::string words, bool is_fault, std::string_view line);
+    void add_header(const std::string& words, std::string_view count, std::string_view line);
     void add_call(int rank, const Fields& fields, std::shared_ptr<const RecordedGroup> group);
     void add_status(int rank, const Fields& fields, const std::shared_ptr<const RecordedGroup>& group);
     void add_ended(std::optional<int> before, const Fields& fields, const std::string& words,

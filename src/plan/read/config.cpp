@@ -11,33 +11,21 @@ namespace rankmesh::plan::of_read {
 
 using Wide = std::int64_t;
 
-Layer delta(Wide hidden, Wide heads, Wide key_heads, Wide key_dim, Wide dim, Wide kernel) {
-    const auto wide = 2 * key_heads * key_dim + heads * dim;
-    return {.heads = static_cast<int>(heads),
-            .state = heads * dim * key_dim + wide * (kernel - 1),
-            .weights = hidden * (wide + heads * dim + 2 * heads) + wide * kernel + heads * dim * hidden};
-}
-
-Layer mamba2(Wide hidden, Wide inner, int heads, Wide n, Wide groups, Wide kernel) {
-    const auto wide = inner + 2 * groups * n;
-    return {.heads = heads,
-            .state = inner * n + wide * (kernel - 1),
-            .weights =
-                hidden * (inner + wide + heads) + wide * (kernel + 1) + 3 * heads + inner + inner * hidden};
-}
-
 namespace of_config_file {
 
 /// Gated delta rule (Yang et al., arXiv 2412.06464): projections of queries, keys, values and the output
 /// gate, two numbers of each head, and a convolution.
 Layer delta(const Family& f, Wide hidden, const Layer& attention) {
     // OLMo Hybrid has defaults by the sizes of attention.
-    const auto key_heads = f.number("linear_num_key_heads").value_or(attention.heads);
-    const auto key_dim =
-        f.number("linear_key_head_dim").value_or(static_cast<int>(3 * hidden / 4 / key_heads));
-    return of_read::delta(hidden, f.number("linear_num_value_heads").value_or(attention.heads), key_heads,
-                          key_dim, f.number("linear_value_head_dim").value_or(2 * key_dim),
-                          f.number("linear_conv_kernel_dim").value_or(4));
+    const Wide heads = f.number("linear_num_value_heads").value_or(attention.heads);
+    const Wide key_heads = f.number("linear_num_key_heads").value_or(attention.heads);
+    const Wide key_dim = f.at(0, "linear_key_head_dim", static_cast<int>(3 * hidden / 4 / key_heads));
+    const Wide dim = f.number("linear_value_head_dim").value_or(2 * key_dim);
+    const Wide kernel = f.number("linear_conv_kernel_dim").value_or(4);
+    const auto wide = 2 * key_heads * key_dim + heads * dim;
+    return {.heads = static_cast<int>(heads),
+            .state = heads * dim * key_dim + wide * (kernel - 1),
+            .weights = hidden * (wide + heads * dim + 2 * heads) + wide * kernel + heads * dim * hidden};
 }
 
 /// Kimi Delta Attention (arXiv 2510.26692): as above, with a gate for each channel through a small matrix.
@@ -72,8 +60,13 @@ Layer mamba2(const Family& f, Wide hidden, const Layer&) {
     Wide inner = f.number("mamba_expand").value_or(2) * hidden;
     if (const auto dim = f.number("mamba_head_dim")) inner = Wide{heads} * *dim;
     if (const auto width = f.number("mamba_d_ssm")) inner = *width;
-    return of_read::mamba2(hidden, inner, heads, f.needed("mamba_d_state", "the size of the state"),
-                           f.number("mamba_n_groups").value_or(1), f.number("mamba_d_conv").value_or(4));
+    const Wide n = f.needed("mamba_d_state", "the size of the state");
+    const Wide kernel = f.number("mamba_d_conv").value_or(4);
+    const auto wide = inner + 2 * f.number("mamba_n_groups").value_or(1) * n;
+    return {.heads = heads,
+            .state = inner * n + wide * (kernel - 1),
+            .weights =
+                hidden * (inner + wide + heads) + wide * (kernel + 1) + 3 * heads + inner + inner * hidden};
 }
 
 /// Lightning attention (MiniMax-01, arXiv 2501.08313): queries, keys, values, an output gate.

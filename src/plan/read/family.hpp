@@ -98,12 +98,6 @@ private:
     Json given_;
 };
 
-/// Returns a layer of the gated delta rule or of Mamba-2.
-Layer delta(std::int64_t hidden, std::int64_t heads, std::int64_t key_heads, std::int64_t key_dim,
-            std::int64_t dim, std::int64_t kernel);
-Layer mamba2(std::int64_t hidden, std::int64_t inner, int heads, std::int64_t n, std::int64_t groups,
-             std::int64_t kernel);
-
 /// Reads Hugging Face's config.json.
 Model of_config(const Fields& fields, Checkpoint& checkpoint);
 /// Reads quantization_config of a config.json, or hf_quant_config.json.

@@ -118,119 +118,86 @@ void name_unread(const Fields& fields, Checkpoint& checkpoint) {
     if (!unread.empty()) checkpoint.notes.push_back(cat("not used: ", detail::listed(unread)));
 }
 
-/// Mamba-2 as Megatron builds it (megatron/core/ssm/mamba_mixer.py).
-Layer mamba(const Fields& fields, std::int64_t hidden) {
-    const std::int64_t n = fields.number("--mamba-state-dim").value_or(128);
-    const std::int64_t head = fields.number("--mamba-head-dim").value_or(64);
-    const std::int64_t groups = fields.number("--mamba-num-groups").value_or(8);
-    const std::int64_t heads =
-        fields.number("--mamba-num-heads").value_or(static_cast<int>(2 * hidden / head));
-    return mamba2(hidden, heads * head, static_cast<int>(heads), n, groups, 4);
+/// Returns the letters M, *, - and E of a hybrid pattern, one for each layer. `|` divides stages, and each
+/// `/` begins a further layer of multi-token prediction, which is counted.
+std::string pattern_of(const Fields& fields, int layers, int& predictors) {
+    auto pattern = fields.word("--hybrid-override-pattern");
+    predictors = static_cast<int>(std::ranges::count(pattern, '/'));
+    pattern.resize(std::min(pattern.size(), pattern.find('/')));
+    std::erase(pattern, '|');
+    if (!pattern.empty() && std::cmp_not_equal(pattern.size(), layers))
+        fields.fail(cat("the hybrid pattern has ", pattern.size(), " layers, but --num-layers is ", layers));
+    if (const auto at = pattern.find_first_not_of("M*-E"); at != std::string::npos)
+        fields.fail(cat("the hybrid pattern has ", in_quotes(pattern.substr(at, 1)),
+                        "; plan knows M, *, -, E, | and /"));
+    return pattern;
 }
 
-/// Returns the sizes that all layers have, unless a flag lists another kind of layer.
-Layer usual_layer(const Fields& fields, Model& model) {
+/// Returns the keys before a query in a window; 0: none is given.
+int window_of(const Fields& fields) {
+    const auto* value = fields.find("--window-size");
+    if (value == nullptr) return 0;
+    const auto text = value->is_string() ? value->text() : value->dump();
+    const auto digits = formats::words_of(text, "(), ");
+    const auto window = detail::number_in(digits.empty() ? "" : digits.front()).value_or(0);
+    if (window < 1) fields.fail(cat("--window-size is ", in_quotes(text), "; it must be such as 128,0"));
+    return window;
+}
+
+/// Adds the lists of what each layer is.
+void add_layers(const Fields& fields, int layers, Json& config) {
+    const auto windowed = kinds_of(fields, "--window-attn-skip-freq", layers, true);
+    const auto linear = kinds_of(fields, "--linear-attention-freq", layers, true);
+    const auto window = window_of(fields);
+    auto types = Json::array();
+    for (std::size_t i = 0; std::cmp_less(i, layers); ++i)
+        types.push_back(!linear.empty() && linear[i] == '1'                      ? "linear_attention"
+                        : window > 0 && (windowed.empty() || windowed[i] == '1') ? "sliding_attention"
+                                                                                 : "full_attention");
+    config.add("layer_types", types);
+    if (window > 0) config.add("sliding_window", window);
+    auto networks = Json::array();
+    for (const auto one : kinds_of(fields, "--moe-layer-freq", layers, false))
+        networks.push_back(one == '1' ? "sparse" : "dense");
+    if (networks.size() > 0 && config.contains("num_experts")) config.add("mlp_layer_types", networks);
+}
+
+/// Returns a config.json of the flags, with Megatron's defaults.
+Json config_of(const Fields& fields) {
     const auto has = [&](std::string_view name) { return fields.find(name) != nullptr; };
-    auto layer = Layer{.heads = fields.needed("--num-attention-heads", "the number of heads")};
-    layer.kv_heads = has("--group-query-attention") || has("--num-query-groups")
-                         ? fields.needed("--num-query-groups", "the groups of grouped-query attention")
-                         : layer.heads;
-    layer.gated = has("--swiglu");
-    if (const auto ffn = fields.number("--ffn-hidden-size")) {
-        layer.ffn = *ffn;
-    } else {
-        if (model.hidden > 100'000'000)
-            fields.fail(cat("--hidden-size is ", model.hidden, ", which is too large"));
-        layer.ffn = layer.gated ? model.hidden * 8 / 3 / 64 * 64 : 4 * model.hidden;
-    }
-    if (has("--multi-latent-attention")) {
-        layer.q_rank = fields.number("--q-lora-rank").value_or(0);
-        layer.kv_rank = fields.number("--kv-lora-rank").value_or(32);
-        layer.head_dim = fields.number("--qk-head-dim").value_or(128);
-        layer.rope_dim = fields.number("--qk-pos-emb-head-dim").value_or(64);
-        layer.value_dim = fields.number("--v-head-dim").value_or(128);
-        layer.kv_heads = layer.heads;
-    } else if (const auto dim = fields.number("--kv-channels")) {
-        layer.head_dim = layer.value_dim = *dim;
-    } else {
-        if (model.hidden % layer.heads != 0)
-            fields.fail(cat("--hidden-size ", model.hidden, " is not a multiple of --num-attention-heads ",
-                            layer.heads));
-        layer.head_dim = layer.value_dim = model.hidden / layer.heads;
-    }
-    layer.gate = has("--attention-output-gate");
-    layer.experts = fields.number("--num-experts", 0).value_or(0);
-    if (layer.experts == 0) return layer;
-    layer.top_k = fields.number("--moe-router-topk").value_or(2);
-    layer.expert_ffn = fields.number("--moe-ffn-hidden-size").value_or(layer.ffn);
-    layer.shared_ffn = fields.number("--moe-shared-expert-intermediate-size", 0).value_or(0);
-    if (fields.number("--moe-router-num-groups").value_or(1) > 1)
-        model.most_nodes = fields.number("--moe-router-group-topk").value_or(0);
-    return layer;
-}
-
-/// The kinds of layers that flags list.
-struct Kinds {
-    std::string experts, windowed, linear;  ///< 1 for each layer that is of the kind
-    std::string pattern;
-    int window = 0;  ///< the keys before a query
-    int predictors = 0;
-
-    Kinds(const Fields& fields, int layers)
-        : experts(kinds_of(fields, "--moe-layer-freq", layers, false)),
-          windowed(kinds_of(fields, "--window-attn-skip-freq", layers, true)),
-          linear(kinds_of(fields, "--linear-attention-freq", layers, true)),
-          pattern(fields.word("--hybrid-override-pattern")) {
-        // `|` divides stages, and each `/` begins a further layer of multi-token prediction.
-        predictors = static_cast<int>(std::ranges::count(pattern, '/'));
-        pattern.resize(std::min(pattern.size(), pattern.find('/')));
-        std::erase(pattern, '|');
-        if (!pattern.empty() && std::cmp_not_equal(pattern.size(), layers))
-            fields.fail(
-                cat("the hybrid pattern has ", pattern.size(), " layers, but --num-layers is ", layers));
-        if (const auto at = pattern.find_first_not_of("M*-E"); at != std::string::npos)
-            fields.fail(cat("the hybrid pattern has ", in_quotes(pattern.substr(at, 1)),
-                            "; plan knows M, *, -, E, | and /"));
-        const auto* value = fields.find("--window-size");
-        if (value == nullptr) return;
-        const auto text = value->is_string() ? value->text() : value->dump();
-        const auto digits = formats::words_of(text, "(), ");
-        window = detail::number_in(digits.empty() ? "" : digits.front()).value_or(0);
-        if (window < 1) fields.fail(cat("--window-size is ", in_quotes(text), "; it must be such as 128,0"));
-    }
-};
-
-/// Puts a state, or nothing, in the place of attention.
-void replace_attention(Layer& layer, const Layer& by) {
-    layer.heads = by.heads, layer.state = by.state, layer.weights = by.weights;
-    layer.kv_heads = layer.head_dim = layer.value_dim = layer.window = 0;
-    layer.kv_rank = layer.q_rank = layer.rope_dim = 0;
-    layer.gate = false;
-}
-
-Layer layer_at(const Fields& fields, const Kinds& kinds, const Layer& usual, int hidden, std::size_t at) {
-    auto one = usual;
-    const auto size = [&](const char* name, int otherwise) {
-        return fields.number(name).value_or(otherwise);
+    const auto layers = fields.needed("--num-layers", "the number of layers");
+    const auto hidden = fields.needed("--hidden-size", "the width of the model");
+    const auto heads = fields.needed("--num-attention-heads", "the number of heads");
+    const auto grouped = has("--group-query-attention") || has("--num-query-groups");
+    const auto latent = has("--multi-latent-attention");
+    auto config =
+        Json{{"num_hidden_layers", layers},
+             {"hidden_size", hidden},
+             {"num_key_value_heads",
+              grouped ? fields.needed("--num-query-groups", "the groups of grouped-query attention") : heads},
+             {"tie_word_embeddings", !has("--untie-embeddings-and-output-weights")},
+             {"attn_output_gate", has("--attention-output-gate")}};
+    for (const auto& [flag, value] : fields.values().items())
+        for (const auto* line : {"--", "--multi-latent-attention"})
+            if (const auto key = value_in(line, flag); !key.empty() && (line[2] == '\0' || latent))
+                if (const auto number = fields.number(flag, has_part(flag, {"expert"}) ? 0 : 1); *number > 0)
+                    config.add(std::string(key), *number);
+    const auto usually = [&](const char* key, int value) {
+        if (!config.contains(key)) config.add(key, value);
     };
-    if (kinds.window > 0 && (kinds.windowed.empty() || kinds.windowed[at] == '1')) one.window = kinds.window;
-    if (!kinds.linear.empty() && kinds.linear[at] == '1')
-        replace_attention(
-            one, delta(hidden, size("--linear-num-value-heads", 32), size("--linear-num-key-heads", 16),
-                       size("--linear-key-head-dim", 128), size("--linear-value-head-dim", 128),
-                       size("--linear-conv-kernel-dim", 4)));
-    auto dense = kinds.experts.empty() ? usual.experts == 0 : kinds.experts[at] == '0';
-    if (!kinds.pattern.empty()) {
-        const auto kind = kinds.pattern[at];
-        if (kind != '*') replace_attention(one, kind == 'M' ? mamba(fields, hidden) : Layer{});
-        dense = kind != 'E';
-        if (kind == 'M' || kind == '*') one.ffn = 0, one.gated = false;
-    }
-    if (dense)
-        one.experts = one.top_k = one.expert_ffn = one.shared_ffn = 0;
-    else
-        one.ffn = 0;
-    return one;
+    for (const auto& [key, value] : {std::pair{"kv_lora_rank", 32},
+                                     {"qk_nope_head_dim", 128},
+                                     {"qk_rope_head_dim", 64},
+                                     {"v_head_dim", 128}})
+        if (latent) usually(key, value);
+    if (!latent && !has("--kv-channels") && hidden % heads != 0)
+        fields.fail(cat("--hidden-size ", hidden, " is not a multiple of --num-attention-heads ", heads));
+    if (hidden > 100'000'000) fields.fail(cat("--hidden-size is ", hidden, ", which is too large"));
+    usually("intermediate_size", has("--swiglu") ? hidden * 8 / 3 / 64 * 64 : 4 * hidden);
+    usually("mamba_num_heads", 2 * hidden / fields.number("--mamba-head-dim").value_or(64));
+    if (!has("--vocab-size"))
+        fields.fail("has no --vocab-size, because Megatron takes it from the tokenizer; add --vocab-size N");
+    return config;
 }
 
 }  // namespace of_flags_text
@@ -238,20 +205,20 @@ Layer layer_at(const Fields& fields, const Kinds& kinds, const Layer& usual, int
 Model of_flags(const std::string& text, const std::string& source, Checkpoint& checkpoint) {
     using namespace of_flags_text;
     const auto fields = Fields(source, flags_in(text, source));
-    auto model = Model{};
-    const auto layers = fields.needed("--num-layers", "the number of layers");
-    model.hidden = fields.needed("--hidden-size", "the width of the model");
-    const auto usual = usual_layer(fields, model);
-    const auto vocabulary = fields.number("--vocab-size");
-    if (!vocabulary)
-        fields.fail("has no --vocab-size, because Megatron takes it from the tokenizer; add --vocab-size N");
-    model.vocabulary = *vocabulary;
-    model.tied = fields.find("--untie-embeddings-and-output-weights") == nullptr;
+    auto config = config_of(fields);
+    const auto layers = config["num_hidden_layers"].get<int>();
+    auto predictors = 0;
+    if (const auto pattern = pattern_of(fields, layers, predictors); !pattern.empty())
+        config.add("hybrid_override_pattern", pattern);
+    else
+        add_layers(fields, layers, config);
+    config.add("model_type", config.contains("layer_types") ? "--flags" : "--hybrid");
+    auto model = of_config(Fields(source, config), checkpoint);
+    model.name.clear();
+    for (auto& layer : model.kinds)
+        layer.gated = fields.find("--swiglu") != nullptr && (layer.ffn > 0 || layer.experts > 0);
     model.sequence = fields.number("--seq-length").value_or(0);
-    const auto kinds = Kinds(fields, layers);
-    for (int i = 0; i < layers; ++i)
-        model.add(1, layer_at(fields, kinds, usual, model.hidden, static_cast<std::size_t>(i)));
-    model.predictors = fields.number("--mtp-num-layers", 0).value_or(kinds.predictors);
+    model.predictors = fields.number("--mtp-num-layers", 0).value_or(predictors);
     name_unread(fields, checkpoint);
     return model;
 }
