@@ -86,6 +86,11 @@ TEST(Precision, OfACheckpointIsWhatItsFileSays) {
                     .fp8_cache);
     EXPECT_EQ(checkpoint_of(R"({"quant_method": "own"})").notes,
               std::vector<std::string>{"not used: quantization_config of own"});
+    auto mlx = plan::Checkpoint{};  // of mlx-lm: only quantization, in later versions both
+    plan::read_model_text(R"({"model_type": "llama", "quantization": {"group_size": 64, "bits": 4}})", "f",
+                          &mlx);
+    EXPECT_EQ(mlx.weights, plan::Precision::int4);
+    EXPECT_EQ(mlx.notes, std::vector<std::string>{});
     EXPECT_FALSE(checkpoint_of(R"({"quant_method": "own"})").weights);
 }
 

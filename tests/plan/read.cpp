@@ -129,6 +129,12 @@ TEST(ReadModel, ReadsTheLayersOfMegatronsFlags) {
               "8 layers: 8 attention (8 kv heads), 6 experts (4, 2 a token), 2 dense");
     EXPECT_EQ(kinds(experts + "--moe-layer-freq [0,1,1,1,1,1,1,0]"),
               "8 layers: 8 attention (8 kv heads), 2 dense, 6 experts (4, 2 a token)");
+    // Without experts no layer loses its network; a pattern has windows too.
+    EXPECT_EQ(kinds("--moe-layer-freq 2"), kinds(""));
+    EXPECT_EQ(
+        kinds("--hybrid-override-pattern M-M-*-*- --window-size 64,0 --window-attn-skip-freq 5"),
+        "8 layers: 2 with a state, 1 attention in a window of 64 (8 kv heads), 1 attention (8 kv heads), "
+        "4 dense");
     EXPECT_EQ(error_of(sizes + experts + "--moe-layer-freq [0]*3"),
               "MODEL: --moe-layer-freq is '[0]*3'; it must be a number, or a list of 0 and 1 for 8 layers, "
               "such as ([0]*3+[1]*5)");

@@ -376,7 +376,10 @@ Model read(const Family& f) {
 Model of_config(const Fields& given, Checkpoint& checkpoint) {
     using namespace of_config_file;
     if (!given.values().is_object()) given.fail("is not a JSON object");
-    if (const auto* quantized = given.find("quantization_config")) read_quantization(*quantized, checkpoint);
+    // MLX writes quantization, in later versions both.
+    for (const auto* key : {"quantization_config", "quantization"})
+        if (const auto* quantized = given.find(key); quantized != nullptr && !checkpoint.weights)
+            read_quantization(*quantized, checkpoint);
     const auto type = given.word("model_type");
     // A model with images or sound holds its language model in one of these; what stands beside it is not
     // counted, except whether embedding and head are tied. transformers mostly decides that outside.

@@ -12,6 +12,8 @@ namespace rankmesh::plan::of_read {
 
 namespace of_flags_text {
 
+constexpr std::string_view hybrid = "--hybrid-override-pattern", linear = "--linear-attention-freq";
+
 /// Adds the words of a shell text, with the values of its variables. Empty words surround assignments.
 void add_words(std::string_view text, conversion::ShellVariables& variables,
                std::vector<std::string>& words) {
@@ -121,7 +123,7 @@ void name_unread(const Fields& fields, Checkpoint& checkpoint) {
 /// Returns the letters M, *, - and E of a hybrid pattern, one for each layer. `|` divides stages, and each
 /// `/` begins a further layer of multi-token prediction, which is counted.
 std::string pattern_of(const Fields& fields, int layers, int& predictors) {
-    auto pattern = fields.word("--hybrid-override-pattern");
+    auto pattern = fields.word(hybrid);
     predictors = static_cast<int>(std::ranges::count(pattern, '/'));
     pattern.resize(std::min(pattern.size(), pattern.find('/')));
     std::erase(pattern, '|');
@@ -144,22 +146,28 @@ int window_of(const Fields& fields) {
     return window;
 }
 
-/// Adds the lists of what each layer is.
-void add_layers(const Fields& fields, int layers, Json& config) {
+/// Adds the lists of what each layer is; a pattern says all of it but windows.
+void add_layers(const Fields& fields, int layers, const std::string& pattern, Json& config) {
     const auto windowed = kinds_of(fields, "--window-attn-skip-freq", layers, true);
-    const auto linear = kinds_of(fields, "--linear-attention-freq", layers, true);
     const auto window = window_of(fields);
-    auto types = Json::array();
-    for (std::size_t i = 0; std::cmp_less(i, layers); ++i)
-        types.push_back(!linear.empty() && linear[i] == '1'                      ? "linear_attention"
+    auto of_delta = std::string{}, experts = of_delta;
+    if (pattern.empty()) of_delta = kinds_of(fields, linear, layers, true);
+    if (pattern.empty() && config.contains("num_experts"))
+        experts = kinds_of(fields, "--moe-layer-freq", layers, false);
+    auto types = Json::array(), networks = Json::array();
+    for (std::size_t i = 0; std::cmp_less(i, layers); ++i) {
+        const auto kind = pattern.empty() ? '*' : pattern[i];
+        types.push_back(kind == 'M'                                              ? "mamba"
+                        : kind == '-'                                            ? "mlp"
+                        : kind == 'E'                                            ? "moe"
+                        : !of_delta.empty() && of_delta[i] == '1'                ? "linear_attention"
                         : window > 0 && (windowed.empty() || windowed[i] == '1') ? "sliding_attention"
                                                                                  : "full_attention");
+        if (!experts.empty()) networks.push_back(experts[i] == '1' ? "sparse" : "dense");
+    }
     config.add("layer_types", types);
     if (window > 0) config.add("sliding_window", window);
-    auto networks = Json::array();
-    for (const auto one : kinds_of(fields, "--moe-layer-freq", layers, false))
-        networks.push_back(one == '1' ? "sparse" : "dense");
-    if (networks.size() > 0 && config.contains("num_experts")) config.add("mlp_layer_types", networks);
+    if (!experts.empty()) config.add("mlp_layer_types", networks);
 }
 
 /// Returns a config.json of the flags, with Megatron's defaults.
@@ -177,11 +185,13 @@ Json config_of(const Fields& fields) {
               grouped ? fields.needed("--num-query-groups", "the groups of grouped-query attention") : heads},
              {"tie_word_embeddings", !has("--untie-embeddings-and-output-weights")},
              {"attn_output_gate", has("--attention-output-gate")}};
-    for (const auto& [flag, value] : fields.values().items())
-        for (const auto* line : {"--", "--multi-latent-attention"})
-            if (const auto key = value_in(line, flag); !key.empty() && (line[2] == '\0' || latent))
+    for (const auto line : {std::string_view("--"), {"--multi-latent-attention"}, hybrid, linear}) {
+        if ((line != "--" && !has(line)) || (line == linear && has(hybrid))) continue;
+        for (const auto& [flag, value] : fields.values().items())
+            if (const auto key = value_in(line, flag); !key.empty() && !(latent && key == "head_dim"))
                 if (const auto number = fields.number(flag, has_part(flag, {"expert"}) ? 0 : 1); *number > 0)
                     config.add(std::string(key), *number);
+    }
     const auto usually = [&](const char* key, int value) {
         if (!config.contains(key)) config.add(key, value);
     };
@@ -194,7 +204,7 @@ Json config_of(const Fields& fields) {
         fields.fail(cat("--hidden-size ", hidden, " is not a multiple of --num-attention-heads ", heads));
     if (hidden > 100'000'000) fields.fail(cat("--hidden-size is ", hidden, ", which is too large"));
     usually("intermediate_size", has("--swiglu") ? hidden * 8 / 3 / 64 * 64 : 4 * hidden);
-    usually("mamba_num_heads", 2 * hidden / fields.number("--mamba-head-dim").value_or(64));
+    if (has(hybrid)) usually("mamba_num_heads", 2 * hidden / fields.number("--mamba-head-dim").value_or(64));
     if (!has("--vocab-size"))
         fields.fail("has no --vocab-size, because Megatron takes it from the tokenizer; add --vocab-size N");
     return config;
@@ -208,15 +218,14 @@ Model of_flags(const std::string& text, const std::string& source, Checkpoint& c
     auto config = config_of(fields);
     const auto layers = config["num_hidden_layers"].get<int>();
     auto predictors = 0;
-    if (const auto pattern = pattern_of(fields, layers, predictors); !pattern.empty())
-        config.add("hybrid_override_pattern", pattern);
-    else
-        add_layers(fields, layers, config);
-    config.add("model_type", config.contains("layer_types") ? "--flags" : "--hybrid");
+    const auto pattern = pattern_of(fields, layers, predictors);
+    add_layers(fields, layers, pattern, config);
+    config.add("model_type", pattern.empty() ? "--flags" : "--hybrid");
     auto model = of_config(Fields(source, config), checkpoint);
     model.name.clear();
     for (auto& layer : model.kinds)
         layer.gated = fields.find("--swiglu") != nullptr && (layer.ffn > 0 || layer.experts > 0);
+    if (model.experts() == 0) model.most_nodes = 0;
     model.sequence = fields.number("--seq-length").value_or(0);
     model.predictors = fields.number("--mtp-num-layers", 0).value_or(predictors);
     name_unread(fields, checkpoint);
