@@ -35,15 +35,16 @@ public:
     /// Begins a step that is not an operation; `phrase` is a string literal, and number 0 tells nothing
     /// about which ranks have arrived.
     void begin(const char* phrase, const Label& label, Duration timeout, std::uint64_t number = 0) {
-        // Orders the end of the last call before this one.
-        std::atomic_thread_fence(std::memory_order_release);
         phrase_.store(phrase, std::memory_order_relaxed);
         label_.store(&label, std::memory_order_relaxed);
         timeout_.store(timeout.count(), std::memory_order_relaxed);
         call_.number.store(number, std::memory_order_relaxed);
         active_.store(++begun_, std::memory_order_release);
     }
-    void end() { active_.store(0, std::memory_order_release); }
+    void end() {
+        active_.store(0, std::memory_order_release);
+        std::atomic_thread_fence(std::memory_order_release);  // before all that the next call stores
+    }
     /// So much of the timeout of the next call has passed before it begins.
     void has_passed(Duration passed) {
         passed_.store(passed.count(), std::memory_order_relaxed);
@@ -58,7 +59,8 @@ public:
         const auto number = reached_.load(std::memory_order_relaxed) + 1;
         const auto bit = std::uint64_t{1} << (number % 64);
         const auto before = started_.load(std::memory_order_relaxed);
-        started_.store(started ? before | bit : before & ~bit, std::memory_order_relaxed);
+        // Release: who sees this bit sees that the call before it was reached, and that a bit was replaced.
+        started_.store(started ? before | bit : before & ~bit, std::memory_order_release);
         reached_.store(number, std::memory_order_release);
         return number;
     }
