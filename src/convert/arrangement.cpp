@@ -73,21 +73,12 @@ std::string to_string(const Arrangement& arrangement) {
 }
 
 std::string_view role_of(std::string_view name) {
-    static constexpr std::pair<std::string_view, std::string_view> roles[] = {{"pipe", "pp"},
-                                                                              {"pipeline", "pp"},
-                                                                              {"stage", "pp"},
-                                                                              {"data", "dp"},
-                                                                              {"replicate", "dp_replicate"},
-                                                                              {"shard", "dp_shard"},
-                                                                              {"fsdp", "dp_shard"},
-                                                                              {"context", "cp"},
-                                                                              {"tensor", "tp"},
-                                                                              {"model", "tp"},
-                                                                              {"mp", "tp"},
-                                                                              {"expert", "ep"},
-                                                                              {"moe_ep", "ep"}};
-    for (const auto& [known, role] : roles)
-        if (known == name) return role;
+    static constexpr std::pair<std::string_view, std::string_view> roles[] = {
+        {"pp", "pipe pipeline stage"}, {"dp", "data"},    {"dp_replicate", "replicate"},
+        {"dp_shard", "shard fsdp"},    {"cp", "context"}, {"tp", "tensor model mp"},
+        {"ep", "expert moe_ep"}};
+    for (const auto& [role, names] : roles)
+        if (frameworks::holds(frameworks::words_of(names), name)) return role;
     return name;
 }
 

@@ -128,6 +128,9 @@ TEST_F(NemoRl, WhatIsNotReadIsNamed) {
               "NeMo-RL's teacher dp_replicate=1 dp_shard=4 cp=1 tp=4;");
     EXPECT_EQ(lost("teacher: {dtensor_cfg: {enabled: true, tensor_parallel_size: 1}}\n"), "");
     EXPECT_EQ(lost(megatron_ + "  sequence_packing: {enabled: true}\n"), "");
+    EXPECT_EQ(lost("policy: {dtensor_cfg: {enabled: false}, megatron_cfg: {enabled: true, model_overrides: "
+                   "{virtual_pipeline_model_parallel_size: 2}}}\n"),
+              "NeMo-RL's model_overrides {\"virtual_pipeline_model_parallel_size\":2};");
     const auto stages =
         converted(file("recipe.yaml", "defaults: grpo_math_1B.yaml\n" + two_hosts_ + megatron_),
                   {"policy.megatron_cfg.num_layers_in_first_pipeline_stage=7"}, "megatron");

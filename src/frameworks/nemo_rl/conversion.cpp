@@ -26,6 +26,8 @@ Arrangement on_megatron(Settings& settings, const std::string& table, int ranks)
         if (const auto size = settings.number(table + name)) sizes[name] = *size;
     auto own = Settings("megatron", std::move(sizes), {});
     auto made = converter_named("megatron", {}).read(own, ranks);
+    if (const auto* overrides = settings.value(table + "model_overrides"); overrides && overrides->size() > 0)
+        made.extras.push_back({"NeMo-RL's model_overrides", overrides->dump()});
     for (const auto* stage : {"first", "last"})
         if (const auto layers = settings.number(cat(table, "num_layers_in_", stage, "_pipeline_stage")))
             made.extras.push_back(
