@@ -86,6 +86,10 @@ const Json* Settings::find(std::string_view name) {
 void Settings::refuse(std::string_view name, const Json& value, std::string_view wanted) const {
     if (flags_ && value == true)
         throw UsageError(cat(shown(name), " has no value; write ", shown(name), " VALUE, ", wanted));
+    if (value.is_string() && value.text().starts_with('$'))  // of a loop, a branch or the environment
+        throw UsageError(cat(shown(name), " is ", formats::excerpt(value),
+                             ", which has several values here, or none; write ", shown(name),
+                             flags_ ? " VALUE" : "=VALUE", " behind the settings"));
     throw UsageError(cat(shown(name), " is ", formats::excerpt(value), "; it must be ", wanted));
 }
 

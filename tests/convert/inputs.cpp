@@ -219,7 +219,7 @@ TEST_F(Inputs, ScriptsThatAreTooMuchAreRefused) {
     limit("A='eval $A'\neval $A", "evaluate a text more than 10 times");
     EXPECT_NE(script("#!/bin/bash\ntorchrun --nproc_per_node 8 t.py --tensor-model-parallel-size $((" +
                      std::string(100'000, '-') + "1))\n")
-                  .find("it must be a whole number"),
+                  .find("behind the settings"),
               std::string::npos);
     // A configuration that names itself holds no table.
     const auto self = file("self.json", "vllm serve --config self.json");
@@ -229,10 +229,12 @@ TEST_F(Inputs, ScriptsThatAreTooMuchAreRefused) {
 TEST_F(Inputs, WhatAScriptDoesNotSayIsNamed) {
     const auto launch = std::string("#!/bin/bash\n");
     EXPECT_EQ(script(launch + "torchrun --nproc_per_node 8 t.py --tensor-model-parallel-size $TP\n"),
-              "--tensor-model-parallel-size is '$TP'; it must be a whole number up to 2147483647");
+              "--tensor-model-parallel-size is '$TP', which has several values here, or none; write "
+              "--tensor-model-parallel-size VALUE behind the settings");
     EXPECT_EQ(script(launch + "TP=2\nif [ -n \"$X\" ]; then TP=4; fi\n"
                               "torchrun --nproc_per_node 8 t.py --tensor-model-parallel-size $TP\n"),
-              "--tensor-model-parallel-size is '$TP'; it must be a whole number up to 2147483647");
+              "--tensor-model-parallel-size is '$TP', which has several values here, or none; write "
+              "--tensor-model-parallel-size VALUE behind the settings");
     EXPECT_EQ(
         script(launch + "torchrun --nproc_per_node 8 t.py $EXTRA_ARGS\n"),
         "the settings in FILE pass '$EXTRA_ARGS', whose value they do not give; write the flags that it "

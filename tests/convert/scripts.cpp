@@ -361,5 +361,15 @@ TEST_F(Scripts, EnginesOfVerlThatAreNotReadAreRefused) {
             << ppo(words);
 }
 
+TEST_F(Scripts, ALoopOverLayoutsAsksWhich) {
+    const auto* loop = "#!/bin/bash\nfor tp in 1 2 4; do\n  vllm serve m --tensor-parallel-size $tp\ndone\n";
+    EXPECT_EQ(mesh(loop, "vllm"),
+              "--tensor-parallel-size is '$tp', which has several values here, or none; write "
+              "--tensor-parallel-size VALUE behind the settings");
+    EXPECT_EQ(rankmesh::convert("vllm", "rankmesh", {file("run.sh", loop), "--tensor-parallel-size", "4"})
+                  .mesh_from,
+              "dp=1 pp=1 tp=4");
+}
+
 }  // namespace
 }  // namespace rankmesh::tests
