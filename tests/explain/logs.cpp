@@ -277,6 +277,20 @@ const Sample samples[] = {
      "n001: fault: Xid 79 of the GPU at PCI:0000:3b:00: pid=12, GPU has fallen off the bus.\n"},
     {"[  12.3] Memory cgroup out of memory: Killed process 77 (python3) total-vm:1kB",
      ": fault: memory ran out: the kernel killed process 77 (python3)\n"},
+    {"(raylet) A worker died or was killed while executing a task by an unexpected system error. Worker ID: "
+     "abc "
+     "Node ID: def Worker IP address: 10.0.0.7 Worker port: 10123 Worker PID: 4512 Worker exit type: "
+     "SYSTEM_ERROR "
+     "Worker exit detail: Worker unexpectedly exits with a connection error code 2.",
+     "10.0.0.7: fault: a process of Ray ended: SYSTEM_ERROR\n"},
+    {"(raylet, ip=10.0.0.7) [2026-01-02 03:04:05,678 E 123 123] (raylet) node_manager.cc:3064: 1 Workers "
+     "(tasks / "
+     "actors) killed due to memory pressure (OOM), 0 Workers crashed due to other reasons at node (ID: def)",
+     ": fault: memory ran out: Ray killed workers: 1\n"},
+    {"node_manager.cc:3064: 0 Workers (tasks / actors) killed due to memory pressure (OOM), 2 Workers "
+     "crashed due to "
+     "other reasons",
+     ": Ray says that workers crashed: 2\n"},
     // Of RAS: 2.24 lists missing ranks in a line.
     {"#0-0 (cf264af53edbe986) INCOMPLETE\n  Missing communicator data from 1 rank\n  The missing rank: 21",
      "21: error: RAS has no answer from it\n"},

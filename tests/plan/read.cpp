@@ -133,7 +133,7 @@ TEST(ReadModel, ReadsTheLayersOfMegatronsFlags) {
     EXPECT_EQ(kinds("--moe-layer-freq 2"), kinds(""));
     EXPECT_EQ(
         kinds("--hybrid-override-pattern M-M-*-*- --window-size 64,0 --window-attn-skip-freq 5"),
-        "8 layers: 2 with a state, 1 attention in a window of 64 (8 kv heads), 1 attention (8 kv heads), "
+        "8 layers: 2 with a state, 1 attention (8 kv heads), 1 attention in a window of 64 (8 kv heads), "
         "4 dense");
     EXPECT_EQ(error_of(sizes + experts + "--moe-layer-freq [0]*3"),
               "MODEL: --moe-layer-freq is '[0]*3'; it must be a number, or a list of 0 and 1 for 8 layers, "

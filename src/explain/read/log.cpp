@@ -200,11 +200,8 @@ bool LogReader::use(const Signature& row, std::string_view line, std::size_t beg
         case Says::error:
         case Says::raised:
             if (host.empty()) host = process.value_or(host_before(before));
-            if (!rank && (row.says >= Says::error || !host.empty())) {
-                add_line(host, words, false, line);
-                return true;
-            }
-            if (!rank) return false;
+            if (!rank && row.says == Says::timeout && host.empty()) return false;
+            if (!rank) return add_line(host, words, false, line), true;
             add_error(*rank, row.says, words, line);
             if (fields.contains("op")) add_call(*rank, fields, group);
             if (auto missing = ranks_in(field(fields, "missing")); !missing.empty()) {

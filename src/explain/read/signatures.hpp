@@ -110,7 +110,15 @@ constexpr Signature signatures[] = {
      "of local rank {n} was killed by signal {signal}"},
     {"'--local_rank={n}', {_}] exits with return code = {code}", ended,
      "of local rank {n} exited with code {code}"},
-    // Ray's RayTaskError.
+    // Ray's RayTaskError, core_worker and node_manager.cc.
+    {"Worker IP address: {host} Worker port: {_} Worker PID: {pid} Worker exit type: {text} Worker exit "
+     "detail",
+     ended, "of Ray ended: {text}"},
+    {"node_manager.cc:{_}: 0 Workers (tasks / actors) killed due to memory pressure (OOM), {n} Workers "
+     "crashed",
+     remark, "Ray says that workers crashed: {n}"},
+    {"node_manager.cc:{_}: {n} Workers (tasks / actors) killed due to memory pressure (OOM)", fault,
+     "memory ran out: Ray killed workers: {n}"},
     {"RayTaskError({name}): ray::{_} (pid={_}, ip={host}, {_})", error, "{name} in an actor of Ray"},
     // Slurm's srun and slurmstepd.
     {"srun: error: {host}: task{s} {ranks}: Exited with exit code {code}", ended, exited},
