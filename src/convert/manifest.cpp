@@ -124,10 +124,14 @@ public:
         if (std::ranges::any_of(found_, is_own)) std::erase_if(found_, std::not_fn(is_own));
         if (refused_ && (found_.empty() || is_own_refused_)) throw *refused_;
         if (found_.size() == 1) return std::move(found_.front());
-        throw UsageError(found_.empty() ? cat(source_, " are a manifest, none of whose containers starts ",
-                                              framework_, "; write the program's flags after --")
-                                        : cat(source_, " are a manifest, ", found_.size(),
-                                              " of whose containers start different jobs; keep one of them"));
+        if (found_.empty())
+            throw UsageError(cat(source_, " are a manifest, none of whose containers starts ", framework_,
+                                 "; write the program's flags after --"));
+        auto jobs = std::vector<std::string>{};
+        for (const auto& each : found_) jobs.push_back(in_quotes(frameworks::joined(each.job.words, " ")));
+        throw UsageError(cat(source_, " are a manifest, ", found_.size(),
+                             " of whose containers start different jobs: ", detail::listed(jobs),
+                             "; keep one of them"));
     }
 
 private:
@@ -159,7 +163,7 @@ private:
             if (launch.words.empty() && server.by_itself && !server.programs.empty()) {
                 const auto program = frameworks::words_of(server.programs).front();
                 launch.words = launch_of(cat(script, program, words), source_, {}, framework_);
-                if (std::ranges::none_of(launch.words, std::bind_front(&Containers::places_or_loses, this)))
+                if (std::ranges::none_of(launch.words, std::bind_front(&Containers::says_layout, this)))
                     return;
             }
             if (launch.words.empty()) return;
@@ -169,7 +173,7 @@ private:
             auto is_kept = true;
             if (has_all_flags(framework_))
                 std::erase_if(launch.job.words, [&](const std::string& word) {
-                    if (word.starts_with('-')) is_kept = places_or_loses(word);
+                    if (word.starts_with('-')) is_kept = says_layout(word);
                     return !is_kept && !is_configuration(word);
                 });
             if (std::ranges::find(found_, launch.job, &ManifestLaunch::job) == found_.end())
@@ -182,9 +186,13 @@ private:
     }
 
     /// True for a flag of the framework that says something of its layout.
-    bool places_or_loses(const std::string& word) const {
-        return is_one_of(class_of_flag(framework_, plain_name(word.substr(0, word.find('=')))),
-                         "places lost");
+    bool says_layout(const std::string& word) const {
+        const auto name = plain_name(word.substr(0, word.find('=')));
+        const auto rows = std::ranges::find(frameworks::all(), framework_, &frameworks::Framework::name);
+        return is_one_of(class_of_flag(framework_, name), "places lost") ||
+               (rows != frameworks::all().end() && std::ranges::any_of(rows->settings, [&](const auto& row) {
+                    return row.name == name || is_one_of(name, row.flag);  // an alias, such as --tp
+                }));
     }
 
     /// Operators tell torchrun the number of hosts by its environment.

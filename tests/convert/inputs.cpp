@@ -417,7 +417,7 @@ TEST_F(Inputs, OfAManifestTheContainersCommandCounts) {
         words += std::string(", ") + word;
     EXPECT_EQ(manifest(set + words + "]}\n", "sglang"), "pp=1 dp=1 cp=1 tp=16");
     EXPECT_NE(manifest(set + words + ", --dp-size, 2]}\n", "sglang")
-                  .find(" are a manifest, 2 of whose containers start different jobs; keep one of them"),
+                  .find(" are a manifest, 2 of whose containers start different jobs: "),
               std::string::npos);
 
     // An operator tells torchrun how many hosts there are.

@@ -38,7 +38,10 @@ TEST(Operators, DynamoStartsServersBesideItsFrontend) {
         mesh(dynamo("--tp, '8', --ep-size, '8'",
                     "--tp, '8', --dp, '8', --enable-dp-attention, --ep-size, '8'"),
              "sglang")
-            .ends_with("are a manifest, 2 of whose containers start different jobs; keep one of them"));
+            .ends_with("are a manifest, 2 of whose containers start different jobs: '--tp 8 --dp 8 "
+                       "--enable-dp-attention --ep-size 8' and '--tp 8 --ep-size 8'; keep one of them"));
+    EXPECT_NE(mesh(dynamo("--tp, '8'", "--tp, '4'"), "sglang").find("different jobs: '--tp 4' and '--tp 8'"),
+              std::string::npos);
     EXPECT_EQ(
         mesh(
             "apiVersion: nvidia.com/v1beta1\nkind: DynamoGraphDeployment\nspec:\n  components:\n"
@@ -57,7 +60,8 @@ TEST(Operators, KServeMakesFlagsOfItsSizes) {
     EXPECT_EQ(mesh(service + "  worker: {containers: [{name: main}]}\n"),
               "dp=16 pp=1 tp=2; edp=1 ep=32 pp=1");
     EXPECT_TRUE(mesh(service + "  prefill: {parallelism: {tensor: 4}, template: {}}\n")
-                    .ends_with("2 of whose containers start different jobs; keep one of them"));
+                    .find("2 of whose containers start different jobs: '--tensor-parallel-size 4' and ") !=
+                std::string::npos);
     const auto predictor = std::string(
         "apiVersion: serving.kserve.io/v1beta1\nkind: InferenceService\nspec:\n  predictor:\n"
         "    model:\n      modelFormat: {name: huggingface}\n      args: [--model_name=llama3");
