@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/cluster/cluster.hpp>
 
-#include <algorithm>
-#include <cstdint>
 #include <limits>
 
 #include <rankmesh/core/name.hpp>

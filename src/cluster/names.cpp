@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/names.hpp"
 
-#include <algorithm>
 #include <charconv>
-#include <cstdint>
 #include <optional>
 #include <unordered_set>
 #include <utility>

@@ -2,7 +2,6 @@
 // The notation of clusters: `node[a01-a31]:8(25GB/s,5us) gpu(450GB/s)`.
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <iterator>
 
 #include <rankmesh/cluster/cluster.hpp>

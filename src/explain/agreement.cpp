@@ -2,8 +2,6 @@
 #include "explain/agreement.hpp"
 
 #include <algorithm>
-#include <cstdint>
-#include <string_view>
 
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/engine/detail/operation.hpp>

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
-#include <set>
 #include <tuple>
 
 #include "explain/findings.hpp"

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <set>
 
 namespace rankmesh::detail::explaining {
 

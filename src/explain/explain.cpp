@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <map>
-#include <set>
 #include <tuple>
 
 #include "explain/evidence.hpp"

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The members of groups whose ranks no record lists, what tells groups apart, and what the errors of ranks
 // say about others.
-#include <algorithm>
-#include <set>
 
 #include <rankmesh/core/error.hpp>
 #include <rankmesh/core/ranks.hpp>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/explain/order.hpp>
 
-#include <algorithm>
 #include <deque>
 #include <set>
 

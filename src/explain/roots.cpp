@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "explain/findings.hpp"
 

@@ -5,9 +5,7 @@
 #include <cmath>
 #include <functional>
 #include <iterator>
-#include <map>
 #include <numeric>
-#include <set>
 
 #include "explain/findings.hpp"
 #include "explain/meetings.hpp"

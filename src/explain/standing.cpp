@@ -2,7 +2,6 @@
 #include "explain/standing.hpp"
 
 #include <algorithm>
-#include <set>
 
 namespace rankmesh::detail::explaining {
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "explain/words.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <utility>

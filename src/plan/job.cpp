@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/plan/job.hpp>
 
-#include <algorithm>
 #include <array>
 #include <cmath>
-#include <utility>
-#include <vector>
 
 #include <rankmesh/core/detail/number.hpp>
 
@@ -15,40 +12,26 @@ namespace rankmesh::plan {
 
 Csv::Csv(std::string_view text, std::string_view file) : file_(file) {
     if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
-    auto line = std::size_t{1}, first = line;
-    auto fields = std::vector<std::string>{};
-    auto field = std::string{};
-    auto quoted = false, any = false;  // in this line
-    const auto end_field = [&] { fields.push_back(std::exchange(field, {})); };
-    const auto end_line = [&] {
-        if (!std::exchange(any, false)) return;
-        end_field();
-        lines_.push_back({first, std::exchange(fields, {})});
-    };
-    for (std::size_t i = 0; i < text.size(); ++i) {
-        const auto c = text[i];
-        if (quoted && text.substr(i).starts_with("\"\"")) {
-            field += text[++i];
-        } else if (quoted) {
-            line += c == '\n';
-            quoted = c != '"';
-            if (quoted) field += c;
-        } else if (c == '\n' || c == '\r') {
-            end_line();
-            line += c == '\n';
-            first = line;
-        } else {
-            any = true;
-            if (c == ',')
-                end_field();
-            else if (c == '"' && field.empty())
-                quoted = true;
+    for (auto number = std::size_t{1}; !text.empty(); ++number) {
+        auto line = text.substr(0, text.find('\n'));
+        text.remove_prefix(std::min(line.size() + 1, text.size()));
+        if (line.ends_with('\r')) line.remove_suffix(1);
+        if (line.empty()) continue;
+        auto fields = std::vector<std::string>(1);
+        auto quoted = false;
+        for (std::size_t i = 0; i < line.size(); ++i) {
+            if (quoted && line.substr(i).starts_with("\"\""))
+                fields.back() += line[++i];
+            else if (line[i] == '"' && (quoted || fields.back().empty()))
+                quoted = !quoted;
+            else if (line[i] == ',' && !quoted)
+                fields.emplace_back();
             else
-                field += c;
+                fields.back() += line[i];
         }
+        if (quoted) throw UsageError(cat(file_, ":", number, ": has a quote that does not end"));
+        lines_.push_back({number, std::move(fields)});
     }
-    if (quoted) throw UsageError(cat(file_, ":", first, ": has a quote that does not end"));
-    end_line();
     if (lines_.empty()) throw UsageError(cat(file_, ": is empty; the first line names the columns"));
     columns_ = std::move(lines_.front().fields);
     lines_.erase(lines_.begin());

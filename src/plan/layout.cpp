@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/plan/layout.hpp>
 
-#include <algorithm>
-#include <limits>
-#include <string>
-#include <vector>
-
 #include "plan/bounds.hpp"
 #include "plan/settings.hpp"
 

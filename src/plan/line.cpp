@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model as a line of words: `layers=32 hidden=4096 heads=32`.
-#include <algorithm>
 #include <array>
 #include <map>
-#include <utility>
 #include <variant>
-#include <vector>
 
 #include <rankmesh/core/detail/number.hpp>
 #include <rankmesh/plan/model.hpp>

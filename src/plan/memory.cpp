@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/plan/memory.hpp>
 
-#include <algorithm>
 #include <cmath>
 
 #include "plan/rates.hpp"

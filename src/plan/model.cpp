@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/plan/model.hpp>
 
-#include <algorithm>
 #include <numeric>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "plan/csv.hpp"
 

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/plan/search.hpp>
 
-#include <algorithm>
 #include <array>
 #include <map>
 #include <ranges>
 #include <tuple>
-#include <utility>
 
 #include "plan/bounds.hpp"
 #include "plan/settings.hpp"

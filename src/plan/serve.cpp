@@ -4,9 +4,7 @@
 // v1/attention/backends/mla/common.py (dcp). SGLang divides attention and cache in the same way.
 #include <rankmesh/plan/serve.hpp>
 
-#include <algorithm>
 #include <cmath>
-#include <utility>
 
 #include <rankmesh/plan/memory.hpp>
 

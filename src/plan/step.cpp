@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/plan/step.hpp>
 
-#include <algorithm>
 #include <cmath>
-#include <string_view>
 #include <utility>
 
 #include "plan/rates.hpp"

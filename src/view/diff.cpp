@@ -5,7 +5,6 @@
 #include <array>
 #include <iterator>
 #include <set>
-#include <string_view>
 
 #include "view/check_fits.hpp"
 

@@ -2,8 +2,6 @@
 #include <rankmesh/view/page.hpp>
 
 #include <ranges>
-#include <string_view>
-#include <utility>
 
 #include <rankmesh/core/detail/json_string.hpp>
 

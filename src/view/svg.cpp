@@ -2,11 +2,8 @@
 #include <rankmesh/view/svg.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
-#include <string_view>
 #include <utility>
-#include <vector>
 
 #include <rankmesh/core/detail/quote.hpp>
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The answer in words and as JSON.
-#include <algorithm>
 #include <set>
-#include <span>
 
 #include <rankmesh/core/detail/quote.hpp>
 #include <rankmesh/core/error.hpp>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "explain/read/line.hpp"
 
-#include <algorithm>
 #include <initializer_list>
 
 #include <rankmesh/core/detail/number.hpp>

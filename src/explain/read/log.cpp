@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "explain/read/log.hpp"
 
-#include <algorithm>
 #include <cctype>
-#include <utility>
 
 #include <rankmesh/core/detail/number.hpp>
 #include <rankmesh/core/detail/quote.hpp>

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <bit>
-#include <cstdint>
 #include <deque>
-#include <string>
 #include <utility>
 #include <variant>
-#include <vector>
 
 #include <rankmesh/core/detail/quote.hpp>
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <optional>
 
 #include <rankmesh/core/detail/number.hpp>
 #include <rankmesh/core/detail/quote.hpp>

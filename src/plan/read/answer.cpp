@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/plan/answer.hpp>
 
-#include <algorithm>
 #include <limits>
 
 #include <rankmesh/convert/convert.hpp>

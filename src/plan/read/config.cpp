@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads Hugging Face's config.json by the keys, defaults and layers of its model type. The formulas follow
 // transformers 5.24, models/*/modeling_*.py and configuration_*.py.
-#include <algorithm>
 #include <cmath>
 #include <tuple>
 

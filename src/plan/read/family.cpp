@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/read/family.hpp"
 
-#include <algorithm>
 #include <limits>
 #include <map>
 

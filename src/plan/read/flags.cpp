@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads Megatron's flags from a line, or from a shell script that sets variables.
-#include <algorithm>
 
 #include <rankmesh/core/detail/number.hpp>
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes an answer as JSON, and a layout as the settings of a framework: the mesh through convert, and
 // settings that do not concern ranks.
-#include <algorithm>
 
 #include <rankmesh/cluster/place.hpp>
 #include <rankmesh/convert/convert.hpp>

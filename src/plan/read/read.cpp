@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/plan/read.hpp>
 
-#include <algorithm>
 #include <filesystem>
 #include <system_error>
 
