@@ -101,7 +101,10 @@ def create(
     create these groups, and then nothing was done. `keeps_order`: the ranks of groups are in the order of the mesh,
     else they ascend, as torch has them.
     """
-    if not _creates(rank_map, overrides):
+    members, backends = set(rank_map.tolist()), {dist.get_backend(), *(backend for backend, _ in overrides)}
+    # Others are ranks that torch refuses, and groups that their members alone cannot create.
+    is_valid = len(members) == rank_map.numel() and min(members) >= 0 and max(members) < dist.get_world_size()
+    if not is_valid or backends & {"mpi", "threaded"} or dist_config.use_torchcomms:
         return None
     _variables.tell_unused_by_torch()
     text = MeshText(layout, rank_map, names, overrides)
@@ -133,13 +136,6 @@ def create(
             elif inside:
                 made.append(_new(axis, rank_map, f"mesh_{name}", override, f"{key}/{name}", keeps_order))
     return [name for name in made if name is not None]
-
-
-def _creates(rank_map: torch.Tensor, overrides: Sequence[Override]) -> bool:
-    """Returns False for ranks that torch refuses, and for groups that their members alone cannot create."""
-    ranks, backends = set(rank_map.tolist()), {dist.get_backend(), *(backend for backend, _ in overrides)}
-    valid = len(ranks) == rank_map.numel() and min(ranks) >= 0 and max(ranks) < dist.get_world_size()
-    return valid and not backends & {"mpi", "threaded"} and not dist_config.use_torchcomms
 
 
 def _compare(text: MeshText, ranks: Sequence[int]) -> tuple[str, Callable[[], None] | None]:

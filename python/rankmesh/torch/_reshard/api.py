@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -255,16 +255,6 @@ def _memory(side: Side) -> dict[int, str]:
     return {storage.data_ptr(): name for storage, name in storages if storage.nbytes() > 0}
 
 
-def _check_members(parts: Tables, ranks: Iterable[int]) -> None:
-    members = set(ranks)
-    for name, layout in [*parts.before.items(), *((name, each) for name, many in parts.after.items() for each in many)]:
-        if others := sorted(set(layout.ranks) - members):
-            raise UsageError(
-                f"the mesh of '{name}' has rank {others[0]}, which is not in the group; pass a group of all ranks of "
-                "both meshes"
-            )
-
-
 def reshard(
     state_dict: Mapping[str, Any],
     to: Mapping[str, Sharding | Fused | DTensor],
@@ -317,9 +307,15 @@ def reshard(
     device = device or next((each.device for each in wanted.tensors.values()), torch.get_default_device())
 
     def prepare() -> tuple[tuple[Moves, Tables, Side], Any]:
-        agreed(heard, ["staging", "host"], dist.get_process_group_ranks(world))
+        members = dist.get_process_group_ranks(world)
+        agreed(heard, ["staging", "host"], members)
         parts = tables(heard, layouts, before, after)
-        _check_members(parts, dist.get_process_group_ranks(world))
+        for name, layout in [*parts.before.items(), *((n, each) for n, many in parts.after.items() for each in many)]:
+            if others := sorted(set(layout.ranks).difference(members)):
+                raise UsageError(
+                    f"the mesh of '{name}' has rank {others[0]}, which is not in the group; pass a group of all ranks "
+                    "of both meshes"
+                )
         moves = plan(parts.before, parts.after, rank, host)
         wanted.allocate(after, parts, device)
         final = wanted.side(rank, layouts)

@@ -203,7 +203,10 @@ class Base(dist.ProcessGroup):
         """Ends the group after its started operations; called by destroy_process_group."""
         with self._turn:
             if self._on is not None:
-                self._turn.finish_all()
+                self._turn.finish_dropped(wait=True)
+                for work in list(self._turn.works):  # errors that nobody has asked for
+                    if work.is_completed():
+                        work.report()
             self._end(aborted=False)
 
     def abort(self) -> None:

@@ -110,13 +110,6 @@ class Turn:
             except Exception as error:
                 self.report(error)
 
-    def finish_all(self) -> None:
-        """Finishes the dropped operations, and reports errors of others that nobody has asked for."""
-        self.finish_dropped(wait=True)
-        for work in list(self.works):
-            if work.is_completed():
-                work.report()
-
     def report(self, error: BaseException) -> None:
         """Prints the error of an operation that nobody waits for, unless a caller has its cause."""
         if not self._is_broken:
