@@ -2,9 +2,6 @@
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
-#include <algorithm>
-#include <optional>
-
 #include <rankmesh/cluster/check.hpp>
 #include <rankmesh/cluster/place.hpp>
 #include <rankmesh/core/placement.hpp>

@@ -2,8 +2,6 @@
 // The bindings; each is in the file of its name.
 #pragma once
 
-#include <variant>
-
 #include <rankmesh/core/placement.hpp>
 
 #include "values/ranks.hpp"

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "core/core.hpp"
 
-#include <algorithm>
-#include <memory>
-#include <span>
-
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/vector.h>
 

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/vector.h>
 

@@ -1,8 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <functional>
-#include <map>
-#include <optional>
-
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/vector.h>
 

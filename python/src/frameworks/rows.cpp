@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The frameworks that are described by rows.
-#include <functional>
-
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/variant.h>
 

@@ -12,7 +12,6 @@
 
 #include <cstdio>
 #include <limits>
-#include <span>
 #include <stdexcept>
 
 namespace rankmesh::python {

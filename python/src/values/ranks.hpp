@@ -2,12 +2,8 @@
 // A group as a Python object.
 #pragma once
 
-#include <algorithm>
 #include <memory>
-#include <optional>
-#include <string>
 #include <variant>
-#include <vector>
 
 #include <rankmesh/core/mesh.hpp>
 #include <rankmesh/core/ranks.hpp>

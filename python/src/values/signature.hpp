@@ -2,13 +2,9 @@
 // Binds functions by their Python signatures, which say the names of parameters and their defaults.
 #pragma once
 
-#include <algorithm>
 #include <new>
-#include <string>
 #include <tuple>
 #include <type_traits>
-#include <utility>
-#include <vector>
 
 #include <nanobind/stl/tuple.h>
 
