@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rankmesh/frameworks/device_mesh.hpp>
 
-#include <bit>
 #include <mutex>
 
 #include "frameworks/names.hpp"
@@ -86,9 +85,7 @@ DeviceMesh init_device_mesh(std::span<const int> shape, const DimNames& mesh_dim
 
 DimNames DeviceMesh::mesh_dim_names() const {
     if (!root_->named || dims_.empty()) return std::nullopt;
-    auto names = std::vector<std::string>{};
-    for (const auto& dim : dims_) names.push_back(dim.name);
-    return names;
+    return known_names<std::string>(dims_);
 }
 
 std::vector<int> DeviceMesh::shape() const {
@@ -128,12 +125,9 @@ std::vector<DeviceMesh::Dim> DeviceMesh::resolve(std::span<const std::string> na
     auto before = -1;
     for (const auto& name : names) {
         const auto dim = std::ranges::find(known, name, &Dim::name);
-        if (dim == known.end()) {
-            auto valid = std::vector<std::string>{};
-            for (const auto& one : known) valid.push_back(one.name);
+        if (dim == known.end())
             throw Error(Fault::unknown, "Invalid mesh_dim_names ", to_string(names),
-                        " specified. Valid mesh_dim_names are ", to_string(valid));
-        }
+                        " specified. Valid mesh_dim_names are ", to_string(known_names<std::string>(known)));
         found.push_back(*dim);
         const auto axes = shared(root_->mesh, dim->axes);
         if (axes.empty()) continue;

@@ -88,9 +88,9 @@ const Value& Given::value(std::string_view name) const {
     throw UsageError(cat("a row names ", detail::in_quotes(name), ", which no setting has"));
 }
 
-int Given::number(std::string_view name) const {
+int Given::number(std::string_view name, int otherwise) const {
     const auto* number = std::get_if<int>(&value(name));
-    return number ? *number : 0;
+    return number ? *number : otherwise;
 }
 bool Given::flag(std::string_view name) const { return std::get<bool>(value(name)); }
 bool Given::is_none(std::string_view name) const {

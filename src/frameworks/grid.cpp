@@ -33,7 +33,7 @@ ProcessTopology topology_of(const State& state) {
 }
 
 Value p2p_groups(const State& state, const Given& options) {
-    const auto rank = options.is_none("rank") ? topology_rank(state, state.rank()) : options.number("rank");
+    const auto rank = options.number("rank", topology_rank(state, state.rank()));
     if (!state.groups().mesh().contains(rank)) topology_of(state).get_coord(rank);  // throws
     const auto next = *state.groups().mesh().neighbor(rank, "pipe", +1, Edge::wrap);
     const auto& on = Access::placed(state.groups());
@@ -147,8 +147,7 @@ void derive(Given& given, const ProcessTopology& topology, std::string_view slic
 }
 
 void extend(const Given& given, std::vector<MeshRow>& meshes, Kinds&) {
-    meshes = {{"topology", {}}};
-    for (const auto& axis : axes(given)) meshes[0].axes += cat(axis, " ");
+    meshes = {{"topology", joined(axes(given), " ")}};
 }
 
 std::optional<std::int64_t> ranks(const Given& given) {

@@ -90,12 +90,7 @@ Groups::Groups(std::string_view name, const Values& settings, int world_size) {
 
 int Groups::world_size() const { return made_->given.world_size(); }
 const Mesh& Groups::mesh() const { return made_->meshes.front().second; }
-std::vector<std::string> Groups::kinds() const {
-    auto names = std::vector<std::string>{};
-    names.reserve(made_->kinds.size());
-    for (const auto& kind : made_->kinds) names.emplace_back(kind.name);
-    return names;
-}
+std::vector<std::string> Groups::kinds() const { return known_names<std::string>(made_->kinds); }
 bool Groups::has(std::string_view kind) const { return made_->find(kind) != nullptr; }
 int Groups::count(std::string_view kind) const { return made_->at(kind).count(); }
 GroupPart Groups::group(std::string_view kind, int number) const {

@@ -47,9 +47,10 @@ void refuse_if(bool condition, Fault fault, const auto&... parts) {
 }
 
 /// The names of rows.
-std::vector<std::string_view> known_names(const auto& rows) {
-    auto names = std::vector<std::string_view>{};
-    for (const auto& row : rows) names.push_back(row.name);
+template <class Text = std::string_view>
+std::vector<Text> known_names(const auto& rows) {
+    auto names = std::vector<Text>{};
+    for (const auto& row : rows) names.emplace_back(row.name);
     return names;
 }
 

@@ -76,8 +76,8 @@ public:
     Given(std::string_view what, const std::vector<Setting>& known, const Values& values, int world_size);
 
     int world_size() const { return world_size_; }
-    /// A number; 0 for None.
-    int number(std::string_view name) const;
+    /// A number; `otherwise` for None.
+    int number(std::string_view name, int otherwise = 0) const;
     bool flag(std::string_view name) const;
     bool is_none(std::string_view name) const;
     const std::vector<int>& numbers(std::string_view name) const;

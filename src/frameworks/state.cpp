@@ -209,11 +209,7 @@ std::string State::kind(std::string_view accessor, const Values& values) const {
     return kind_of(row, Given(row.name, row.options, values, world_size_));
 }
 
-std::vector<std::string> State::accessors() const {
-    auto names = std::vector<std::string>{};
-    for (const auto& row : framework_->accessors) names.push_back(row.name);
-    return names;
-}
+std::vector<std::string> State::accessors() const { return known_names<std::string>(framework_->accessors); }
 
 const DeviceMesh& Access::device_mesh(const State& state, std::string_view mesh) {
     static_cast<void>(state.groups());  // throws what the original says

@@ -62,18 +62,14 @@ void check(Given& given) {
     given.derive("dp_size", replicas * shard);
     given.derive("dp_shard_cp_size", shard * cp);
     given.derive("dp_cp_size", replicas * shard * cp);
-    const auto data = enabled(given, {"dp_replicate", "dp_shard"});
-    const auto others = enabled(given, {"tp", "cp", "sp"});
-    auto active = data;
-    active.insert(active.end(), others.begin(), others.end());
     auto fsdp = enabled(given, {"dp_replicate"});
     fsdp.emplace_back("dp_shard_cp");
-    given.derive("dp_dim_names", data);
-    given.derive("non_dp_dim_names", others);
+    given.derive("dp_dim_names", enabled(given, {"dp_replicate", "dp_shard"}));
+    given.derive("non_dp_dim_names", enabled(given, {"tp", "cp", "sp"}));
     given.derive("dp_shard_cp_dim_names", enabled(given, {"dp_shard", "cp"}));
     given.derive("dp_cp_dim_names", enabled(given, {"dp_replicate", "dp_shard", "cp"}));
     given.derive("fsdp_dim_names", fsdp);
-    given.derive("active_mesh_dims", active);
+    given.derive("active_mesh_dims", enabled(given, {"dp_replicate", "dp_shard", "tp", "cp", "sp"}));
 }
 
 std::vector<AccessorRow> accessors() {

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // What convert reads and writes beside rows: sizes in the order of the axes, and AReaL's allocation_mode.
-#include <set>
-
 #include <rankmesh/core/detail/number.hpp>
 
 #include "convert/rows.hpp"

@@ -115,8 +115,8 @@ bool has_experts(const Given& given, int size) { return given.has(cat("ep_size_"
 
 void create_experts(Given& given, const Given& options, Additions& more) {
     const auto world = given.world_size(), size = options.number("expert_parallel_size_");
-    const auto stages = options.is_none("pp_size") ? 1 : options.number("pp_size");
-    const auto lanes = options.is_none("mp_size") ? 1 : options.number("mp_size");
+    const auto stages = options.number("pp_size", 1);
+    const auto lanes = options.number("mp_size", 1);
     const auto data_first = options.flag("use_data_before_expert_parallel_");
     if (stages == 0) ensure_divisibility(world, 0);
     const auto stage = world / stages;
@@ -142,8 +142,7 @@ void create_experts_and_model(Given& given, const Given& options, Additions& mor
     const auto stages = options.number("pipeline_parallel_size_");
     if (has_experts(given, size)) {
         ensure_divisibility(world, lanes);
-        ensure_divisibility(
-            options.is_none("data_parallel_size") ? world : options.number("data_parallel_size"), size);
+        ensure_divisibility(options.number("data_parallel_size", world), size);
         refuse_below_one({lanes});
     } else {
         const auto model = std::int64_t{lanes} * stages;

@@ -60,16 +60,12 @@ std::optional<Mesh> experts(const Given& given, const Mesh& data) {
     return mesh.size("cp") > 1 ? mesh : Mesh{{"edp", mesh.size("edp")}, {"ep", ep}};
 }
 
-std::vector<Mesh> read_dense(const Given& given, const Mesh& data) {
+std::vector<Mesh> read(const Given& given, const Mesh& data) {
     const auto replicas = given.number("mp_replicate_size");
+    auto meshes = std::vector{data, Mesh{{"mp_replicate", replicas}, {"mp_shard", given.number("mp_shard")}}};
     // Where a replica is a run of whole dp ranks, its shards are dp's and cp's, as others shard.
     if (data.size("dp") % replicas == 0)
-        return {data.split("dp", {{"dp_replicate", replicas}, {"dp_shard", rest}})};
-    return {data, Mesh{{"mp_replicate", replicas}, {"mp_shard", given.number("mp_shard")}}};
-}
-
-std::vector<Mesh> read(const Given& given, const Mesh& data) {
-    auto meshes = read_dense(given, data);
+        meshes = {data.split("dp", {{"dp_replicate", replicas}, {"dp_shard", rest}})};
     if (const auto of_experts = experts(given, data)) meshes.push_back(*of_experts);
     return meshes;
 }

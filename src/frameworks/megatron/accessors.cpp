@@ -244,7 +244,18 @@ void add_firsts(std::vector<AccessorRow>& rows) {
     rows.back().options = {flag("with_context_parallel")};
 }
 
-void add_computed(std::vector<AccessorRow>& rows) {
+std::vector<AccessorRow> accessors() {
+    auto rows = std::vector<AccessorRow>{};
+    for (const auto& [name, noun, gets, sets, without] : names) {
+        const auto kind = name.starts_with("inter_") ? "HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_L1"
+                                                     : upper(cat(name, "_GROUP"));
+        for (auto& row : accessors_of({{name, kind, noun, gets, sets}})) {
+            complete(row, without);
+            rows.push_back(std::move(row));
+        }
+    }
+    add_chosen(rows);
+    add_firsts(rows);
     const auto stage = std::vector<Setting>{flag("ignore_virtual", true), {"vp_stage", Type::maybe_number}};
     const auto add = [&](auto... parts) { rows.push_back(computed(std::move(parts)...)); };
     add("is_rank_in_embedding_group", Type::flag, holds_embedding,
@@ -263,21 +274,6 @@ void add_computed(std::vector<AccessorRow>& rows) {
                     .quantity = Quantity::ranks,
                     .doc = "The ranks of this rank's pipeline.",
                     .missing = no_pipeline});
-}
-
-std::vector<AccessorRow> accessors() {
-    auto rows = std::vector<AccessorRow>{};
-    for (const auto& [name, noun, gets, sets, without] : names) {
-        const auto kind = name.starts_with("inter_") ? "HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_L1"
-                                                     : upper(cat(name, "_GROUP"));
-        for (auto& row : accessors_of({{name, kind, noun, gets, sets}})) {
-            complete(row, without);
-            rows.push_back(std::move(row));
-        }
-    }
-    add_chosen(rows);
-    add_firsts(rows);
-    add_computed(rows);
     return rows;
 }
 

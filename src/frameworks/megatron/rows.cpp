@@ -11,17 +11,7 @@ constexpr auto level_sizes = "hierarchical_context_parallel_sizes";
 // What follows from the settings; no axis can have these names.
 constexpr auto dense_axes = "axes of the dense layers", expert_axes = "axes of the experts";
 
-/// Throws for sizes below 1, whichever setting they are of.
-void check_sizes(const Given& given) {
-    for (const auto* name :
-         {"virtual_pipeline_model_parallel_size", "num_distributed_optimizer_instances", "local_world_size"})
-        if (!given.is_none(name)) check_size(name, given.number(name));
-    for (const auto size : levels(given)) check_size(level_sizes, size);
-}
-
-int local_world(const Given& given) {
-    return given.is_none("local_world_size") ? given.world_size() : given.number("local_world_size");
-}
+int local_world(const Given& given) { return given.number("local_world_size", given.world_size()); }
 
 /// What is left of the world after these sizes; `what` is what the original calls them.
 int rest_of(const Given& given, std::initializer_list<std::string_view> sizes, std::string_view what) {
@@ -92,7 +82,10 @@ const std::vector<int>& levels(const Given& given) {
 
 /// Throws what the original asserts while it makes groups, in its order, before any is made.
 void check(Given& given) {
-    check_sizes(given);
+    for (const auto* name :
+         {"virtual_pipeline_model_parallel_size", "num_distributed_optimizer_instances", "local_world_size"})
+        if (!given.is_none(name)) check_size(name, given.number(name));
+    for (const auto size : levels(given)) check_size(level_sizes, size);
     const auto instances = given.number("num_distributed_optimizer_instances");
     refuse_if(
         (given.number("gtp_remat_size") > 1 || given.number("expert_gtp_remat_size") > 1) && instances > 1,
@@ -110,9 +103,7 @@ void check(Given& given) {
               "pipeline-model-parallel size should be greater than 1 with interleaved schedule");
     const auto dense = in_order(inject_gtp_remat_axis(order, "tp"),
                                 {tp, pp, dp, 1, cp, given.number("gtp_remat_size")}, offset);
-    given.derive("expert_tensor_parallel_size", given.is_none("expert_tensor_parallel_size")
-                                                    ? tp
-                                                    : given.number("expert_tensor_parallel_size"));
+    given.derive("expert_tensor_parallel_size", given.number("expert_tensor_parallel_size", tp));
     const auto edp = rest_of(given,
                              {"expert_tensor_parallel_size", "expert_model_parallel_size",
                               "pipeline_model_parallel_size", "expert_gtp_remat_size"},

@@ -24,7 +24,7 @@ void check(Given& given) {
 
 /// Where a rank stands in world_rank_matrix, without its place among the experts.
 Value get_3d_ranks(const State& state, const Given& options) {
-    const auto rank = options.is_none("world_rank") ? state.rank() : options.number("world_rank");
+    const auto rank = options.number("world_rank", state.rank());
     check_rank(rank, state.groups().world_size());
     auto places = std::vector<int>{};
     for (const auto* kind : {"pp", "dp", "tp"})

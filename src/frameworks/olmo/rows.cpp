@@ -71,9 +71,7 @@ void check(Given& given) {
 /// group's own.
 void extend(const Given& given, std::vector<MeshRow>& meshes, Kinds& kinds) {
     const auto& names = std::get<Names>(given.value(dimensions));
-    auto axes = std::string{};
-    for (const auto& name : names) axes += cat(" ", name);
-    meshes = {{"world_mesh", axes}};
+    meshes = {{"world_mesh", joined(names, " ")}};
     kinds.rows.clear();
     for (const auto& name : names) {
         auto outside = std::string{};

@@ -26,8 +26,7 @@ Value local_rank(const State& state, const Given&) {
 /// The rank on a stage beside this one; None past the ends, which do not wrap.
 template <int by>
 Value stage_beside(const State& state, const Given&) {
-    const auto rank = state.groups().mesh().neighbor(state.rank(), "pp", by);
-    return rank ? Value(*rank) : Value();
+    return value_of(state.groups().mesh().neighbor(state.rank(), "pp", by));
 }
 
 Value text(const State& state, const Given&) {

@@ -291,9 +291,7 @@ void check(Given& given) {
     given.derive("fsdp", shards * cp);
     given.derive("efsdp", shards * cp * tp / ep);
     given.derive("non_data_parallel_size", cp * tp * pp);
-    auto names = Names{};
-    for (const auto& [name, root] : named(given)) names.emplace_back(name);
-    given.derive("names", names);
+    given.derive("names", known_names<std::string>(named(given)));
 }
 
 void check_flags(const Given& given) {

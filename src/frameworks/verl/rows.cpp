@@ -38,7 +38,7 @@ void check(Given& given) {
     auto has_rollout = false;
     for (const auto* name : of_rollout) {
         has_rollout = has_rollout || !given.is_none(name);
-        sizes.push_back(given.is_none(name) ? 1 : given.number(name));
+        sizes.push_back(given.number(name, 1));
         refuse_if(sizes.back() < 1, Fault::sizes, name, " is ", sizes.back(), "; every size is 1 or more");
     }
     const auto engine = sizes[0] * sizes[1] * sizes[2];
