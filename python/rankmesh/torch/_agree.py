@@ -149,8 +149,7 @@ def disagreement(what: str, said: Iterable[tuple[int, str]]) -> Disagreement:
 
 def linger(store: Store, ranks: int) -> None:
     """Waits until so many ranks know about a failure, because the store ends with its process."""
-    end = time.monotonic() + LINGER
     with contextlib.suppress(RuntimeError):
-        store.add("heard", 1)
-        while store.add("heard", 0) < ranks and time.monotonic() < end:
-            time.sleep(0.01)
+        if store.add("heard", 1) >= ranks:
+            store.set("all heard", "")
+        store.wait(["all heard"], datetime.timedelta(seconds=LINGER))
