@@ -492,7 +492,8 @@ Subcommand plan() {
             "A LAYOUT is a mesh and settings, as the table prints them: 'pp=4 dp=8 tp=8 vpp=2 mbs=1 zero=1 "
             "recompute=full:3 first=7 last=6'. docs/plan.md describes the model, its errors and its limits.\n"
             "With --serve, settings are pp, dp, tp, ep, dcp and cache=fp8: docs/plan-serving.md.\n"
-            "Exit status 1: no layout fits."};
+            "Exit status 1: no layout fits.",
+        .unknown_option_hint = "; Megatron's flags, in one pair of quotes, stand at the end, after --"};
 }
 
 }  // namespace rankmesh::cli

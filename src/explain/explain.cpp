@@ -78,14 +78,16 @@ std::vector<std::string> errors_of(const Evidence& evidence) {
         }
         const auto& first = first_of(ranks);
         const auto who = evidence.places().ranks(ranks);
+        auto said = said_text(first);
+        if (ranks.size() > 1 && said.starts_with("was ")) said.replace(0, 3, "were");
         if (first.reason.starts_with("ended"))
-            texts.push_back(cat(who, " ", said_text(first)));
+            texts.push_back(cat(who, " ", said));
         else
             texts.push_back(cat(who, ranks.size() == 1 ? " reports " : " report ", excerpt(first.reason),
                                 first.error.empty() ? ""
                                 : ranks.size() == 1 ? ": "
                                                     : "; the first: ",
-                                said_text(first)));
+                                said));
     }
     return texts;
 }

@@ -26,6 +26,10 @@ void expect_misuse(const std::string& words, const std::string& text) {
 TEST(UsageError, IsOneSentenceThatNamesTheNearestSpelling) {
     expect_misuse("show dp=8 --colour never", "unknown option '--colour'; did you mean '--color'?");
     expect_misuse("show dp=8 --frobnicate", "unknown option '--frobnicate'; see rankmesh show --help");
+    expect_misuse(
+        "plan '--num-layers 4'",
+        "unknown option '--num-layers 4'; Megatron's flags, in one pair of quotes, stand at the end, "
+        "after --");
     expect_misuse("--hlep", "unknown option '--hlep'; did you mean '--help'?");
     expect_misuse("show dp=8 --color alwys",
                   "--color must be one of auto, always and never, not 'alwys'; did you mean 'always'?");

@@ -720,6 +720,18 @@ TEST_F(LogFolder, OfSeveralErrors_CannotTellIsAnAnswer) {
               std::vector<std::string>{"n001: NCCL warns: Invalid config (" + folder.lines.at(0).at + ")"});
 }
 
+TEST_F(LogFolder, SeveralRanksThatEndedAlike_AreNamedTogether) {
+    const auto killed = [](int rank) {
+        return "=   RANK " + std::to_string(rank) +
+               " PID 77 RUNNING AT n001\n=   KILLED BY SIGNAL: 9 (Killed)\n";
+    };
+    const auto log =
+        write("job.log", "=   RANK 4 PID 7 RUNNING AT n001\n=   EXIT STATUS: 5\n" + killed(5) + killed(6));
+    const auto said = explained({log});
+    ASSERT_EQ(said.notes.size(), 1U);
+    EXPECT_TRUE(said.notes[0].starts_with("ranks {5, 6} were killed by signal 9")) << said.notes[0];
+}
+
 TEST_F(LogFolder, CallsOfSeveralGroupsWithoutNamesAreNotCompared) {
     const auto timed_out = [](int rank, int number) {
         return "[E ProcessGroupNCCL.cpp:458] [Rank " + std::to_string(rank) +
