@@ -380,6 +380,13 @@ Model of_config(const Fields& given, Checkpoint& checkpoint) {
         if (const auto* quantized = given.find(key); quantized != nullptr && !checkpoint.weights)
             read_quantization(*quantized, checkpoint);
     const auto type = given.word("model_type");
+    for (const auto& [key, what] :
+         {std::pair("peft_type", "is of an adapter; give the config.json of its base model"),
+          {"draft_vocab_size", "is of a draft that guesses tokens; give the config.json of the model itself"},
+          {"n_layers",
+           "is in the form of Meta's and Mistral's own code; give the config.json for transformers"}})
+        if (given.find(key) != nullptr && (type.empty() || key == std::string_view("draft_vocab_size")))
+            given.fail(what);
     // A model with images or sound holds its language model in one of these; what stands beside it is not
     // counted, except whether embedding and head are tied. transformers mostly decides that outside.
     const auto by = value_in("~", type);
