@@ -28,6 +28,8 @@ constexpr int most_ranks_that_gather = 8;
 constexpr std::size_t most_gathered = 131'072;  // bytes that come with the calls of all ranks
 constexpr std::size_t most_of_root = 4096;      // if only one rank has data
 constexpr auto before_data = sizeof(Agreed) + sizeof(std::int64_t);
+static_assert(before_data % 16 == 0);
+constexpr auto alignment = std::size_t{16};  // of each rank's data
 constexpr auto too_long = ~std::size_t{0};
 constexpr auto calls_of_window = 32;  // after so many, calls bring as much data as the longest of them had
 
@@ -160,7 +162,7 @@ std::size_t Collectives::data() const {
 void Collectives::learn(std::size_t data) {
     if (data != too_long) longest_ = std::max(longest_, data);
     if (longest_ <= brought_ && ++calls_in_window_ < calls_of_window) return;
-    brought_ = std::exchange(longest_, 0);
+    brought_ = (std::exchange(longest_, 0) + alignment - 1) / alignment * alignment;
     calls_in_window_ = 0;
 }
 
