@@ -12,10 +12,6 @@
 
 #include "frameworks/rows.hpp"
 
-namespace rankmesh::frameworks {
-struct Start;
-}
-
 namespace rankmesh::conversion {
 
 using detail::cat;

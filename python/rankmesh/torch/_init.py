@@ -13,8 +13,8 @@ import rankmesh._engine
 from rankmesh._core import Mesh, Placement, duration
 from rankmesh._errors import Error, PeerLost, UsageError
 from rankmesh._plan import Axes, Declaration, Pick, declarations
-from rankmesh.torch import _agree, _elastic, _start, _variables
-from rankmesh.torch._agree import Where, note
+from rankmesh.torch import _elastic, _start, _variables
+from rankmesh.torch._agree import Where, linger, note
 from rankmesh.torch._compat import Store
 from rankmesh.torch._errors import errors_of_backend
 from rankmesh.torch._member import Member
@@ -91,7 +91,7 @@ def init(
             _start.initialise(start, backend, device, patience)
     except Exception:
         if not alone:
-            _agree.linger(start.store, start.size)
+            linger(start.store, start.size)
         raise
 
     hosts = [""] * start.size

@@ -28,8 +28,8 @@ constexpr int most_ranks_that_gather = 8;
 constexpr std::size_t most_gathered = 131'072;  // bytes that come with the calls of all ranks
 constexpr std::size_t most_of_root = 4096;      // if only one rank has data
 constexpr auto before_data = sizeof(Agreed) + sizeof(std::int64_t);
-static_assert(before_data % 16 == 0);
 constexpr auto alignment = std::size_t{16};  // of each rank's data
+static_assert(before_data % alignment == 0);
 constexpr auto too_long = ~std::size_t{0};
 constexpr auto calls_of_window = 32;  // after so many, calls bring as much data as the longest of them had
 

@@ -139,7 +139,7 @@ void write_records_on_signal(int signal);
 /// Has the records written again and again, until the process ends. Later calls change nothing.
 void write_records_every(std::chrono::seconds pause);
 /// What RANKMESH_RECORD_EVERY says: how often records are written to `folder` while the job runs; 0: never.
-/// Throws UsageError for what is no such number, and if there is no folder.
+/// Throws UsageError if the value is not a whole number of seconds, or if there is no folder.
 std::chrono::seconds record_pause(const std::string& folder);
 /// The pause of `write_records_every`; 0 if it was not called.
 std::chrono::seconds records_written_every();
